@@ -1,0 +1,29 @@
+# Warnings, arithmetic and sanitizer flags for every target of the project.
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Werror)
+
+# docs/numerics.md: a product and a sum are two roundings unless the source says fma.
+add_compile_options(-ffp-contract=off)
+
+add_compile_options($<$<CONFIG:Debug>:-D_GLIBCXX_ASSERTIONS>)
+
+if(STOKER_SANITIZE STREQUAL "address")
+  set(stoker_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(STOKER_SANITIZE STREQUAL "thread")
+  set(stoker_sanitize -fsanitize=thread -fno-omit-frame-pointer)
+elseif(NOT STOKER_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "STOKER_SANITIZE: expected empty, address or thread, found '${STOKER_SANITIZE}'")
+endif()
+if(stoker_sanitize)
+  add_compile_options(${stoker_sanitize})
+  add_link_options(${stoker_sanitize})
+endif()
+if(STOKER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "STOKER_FUZZ needs clang, found ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# Rooms that do arithmetic use the fma of the instruction set: the same bits as std::fma, without a call.
+# include/stoker/engine.h refuses a processor without them.
+set(STOKER_ARITHMETIC_FLAGS -mavx2 -mfma -mf16c)

@@ -1,0 +1,51 @@
+# stoker_room(NAME SOURCES ... [TESTS ...] [LINKS ...] [PRIVATE_LINKS ...] [ARITHMETIC])
+#   A room of docs/architecture.md: the static library stoker_NAME, and one test program NAME_test of its TESTS.
+#   LINKS are rooms and libraries that it may include. ARITHMETIC: compiled with the arithmetic flags.
+function(stoker_room name)
+  cmake_parse_arguments(arg "ARITHMETIC" "" "SOURCES;TESTS;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(stoker_${name} STATIC ${arg_SOURCES})
+  target_include_directories(stoker_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src
+                                                   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_link_libraries(stoker_${name} PUBLIC ${arg_LINKS} PRIVATE ${arg_PRIVATE_LINKS})
+  if(arg_ARITHMETIC)
+    target_compile_options(stoker_${name} PRIVATE ${STOKER_ARITHMETIC_FLAGS})
+  endif()
+  if(STOKER_TESTS AND arg_TESTS)
+    stoker_test(${name}_test SOURCES ${arg_TESTS} LINKS stoker_${name})
+    if(arg_ARITHMETIC)
+      target_compile_options(${name}_test PRIVATE ${STOKER_ARITHMETIC_FLAGS})
+    endif()
+  endif()
+endfunction()
+
+# stoker_test(NAME SOURCES ... LINKS ... [LABEL fast]): a GoogleTest program, each of its tests known to ctest.
+# Tests find the checked-in data through STOKER_SOURCE_DIR.
+function(stoker_test name)
+  cmake_parse_arguments(arg "" "LABEL" "SOURCES;LINKS" ${ARGN})
+  if(NOT arg_LABEL)
+    set(arg_LABEL fast)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE STOKER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             STOKER_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  include(GoogleTest)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
+endfunction()
+
+# stoker_fuzz(NAME SOURCES ... LINKS ...): tests/fuzz/NAME.cc defines LLVMFuzzerTestOneInput. Under the fuzz preset a
+# libFuzzer program fuzz_NAME; under every other one a test that replays tests/fuzz/corpus/NAME.
+function(stoker_fuzz name)
+  cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  add_executable(fuzz_${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.cc)
+  target_link_libraries(fuzz_${name} PRIVATE ${arg_LINKS})
+  if(STOKER_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -runs=0 ${corpus})
+  else()
+    target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} ${corpus})
+  endif()
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS fast TIMEOUT 300)
+endfunction()

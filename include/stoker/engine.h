@@ -1,0 +1,101 @@
+// The door: open a model, submit requests, read their events. Everything else of the library is behind it.
+//
+// An Engine runs one thread of its own that steps the model, and a pool of workers. Callers may submit from any thread.
+// The text of an answer is made on the thread that reads the Stream, never on the engine's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stoker/events.h"
+#include "stoker/log.h"
+#include "stoker/request.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// What a model is, for those who ask. Immutable after open.
+struct ModelInfo {
+  std::string name;        ///< last part of the model's path, or "demo"
+  std::string path;        ///< its directory
+  int32_t vocab_size = 0;  ///< ids are 0 .. vocab_size - 1
+  int32_t max_context_tokens = 0;
+  bool has_text = false;  ///< a tokenizer is there: text prompts and text answers
+  bool has_chat = false;  ///< and it has the control tokens of the chat format
+  SamplingParams defaults;
+};
+
+/// Called while a model is opened: what is being done, and how much of it (0 to 1). From the opening thread.
+using ProgressSink = std::function<void(const std::string& phase, double fraction)>;
+
+struct EngineOptions {
+  int num_threads = 0;    ///< 0: the physical cores that this process may use
+  int max_num_seqs = 8;   ///< sequences that run at the same time; more wait
+  int max_queue = 1024;   ///< requests that wait; one more is kOverloaded
+  LogSink log;            ///< may be null
+  ProgressSink progress;  ///< may be null
+};
+
+/// A running request. Read by one thread at a time; cancel() may come from any. Destroying it cancels the request.
+/// May outlive its Engine: it then ends with kCancelled.
+class Stream {
+ public:
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  virtual ~Stream() = default;
+
+  /// The next event if one is ready. Never blocks. After the event that holds `finish`: none.
+  virtual std::optional<Event> poll() = 0;
+
+  /// As poll, but waits up to `limit` for an event.
+  virtual std::optional<Event> wait(std::chrono::milliseconds limit) = 0;
+
+  /// Asks the engine to stop; it does so before its next step. The final event still comes.
+  virtual void cancel() = 0;
+
+  /// The prompt as the model reads it. Lives as long as the stream.
+  virtual const std::vector<int32_t>& prompt_ids() const = 0;
+
+  /// The seed in use: the request's, or the one drawn for it.
+  virtual uint64_t seed() const = 0;
+};
+
+/// A model that answers requests: the real one, or a scripted one in the server's tests.
+class Engine {
+ public:
+  /// Opens a checkpoint directory (or the name "demo") and starts the engine. Errors: kNotFound, kIo, kCorruptData,
+  /// kInvalidArgument (options, or a config that contradicts itself), kUnsupported (a model or processor that this
+  /// build cannot run), kResourceExhausted.
+  static Result<std::unique_ptr<Engine>> open(const std::string& model, EngineOptions options = {});
+
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  virtual ~Engine() = default;  ///< cancels what runs and joins its threads
+
+  virtual const ModelInfo& model() const = 0;
+
+  /// Validates, turns the prompt into ids on the calling thread, and queues. `ready` is called, from any thread, whenever
+  /// poll() may have something new; it must not block and must not call the stream. It is never called after the
+  /// stream's destructor has returned. Errors: kInvalidArgument and kUnsupported with their field, kOverloaded, kCancelled
+  /// after drain() began.
+  virtual Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready = {}) = 0;
+
+  /// Whether steps are being taken when there is work: false after a fault that ended the engine thread.
+  virtual bool healthy() const = 0;
+
+  /// Refuses new requests from now on and waits up to `limit` for those that run or wait; cancels the rest.
+  virtual void drain(std::chrono::milliseconds limit) = 0;
+};
+
+/// The directory that a MODEL argument means: an existing directory, or "demo", which is the model that comes with the
+/// library. kNotFound otherwise.
+Result<std::string> resolve_model(const std::string& model);
+
+}  // namespace stoker

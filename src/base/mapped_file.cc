@@ -1,0 +1,130 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error system_error(const std::string& path, const char* what) {
+  const int code = errno;
+  return {code == ENOENT || code == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo,
+          path + ": " + what + ": " + std::generic_category().message(code), ""};
+}
+
+// The size of an open regular file.
+Result<size_t> regular_size(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return system_error(path, "cannot be examined");
+  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kIo, path + ": expected a regular file", ""};
+  return static_cast<size_t>(status.st_size);
+}
+
+Result<void> write_all(int fd, Bytes bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(path, "cannot be written");
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  if (::fsync(fd) != 0) return system_error(path, "cannot be synced");
+  return {};
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return system_error(path, "cannot be opened");
+  const auto size = regular_size(file.get(), path);
+  if (!size) return size.error();
+  MappedFile mapped;
+  mapped.path_ = path;
+  if (*size == 0) return mapped;  // nothing to map
+  void* data = ::mmap(nullptr, *size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) return system_error(path, "cannot be mapped");
+  mapped.data_ = static_cast<const uint8_t*>(data);
+  mapped.size_ = *size;
+  return mapped;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+Result<std::string> read_file(const std::string& path, size_t max_bytes) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return system_error(path, "cannot be opened");
+  const auto size = regular_size(file.get(), path);
+  if (!size) return size.error();
+  if (*size > max_bytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 path + ": expected at most " + std::to_string(max_bytes) + " bytes, found " + std::to_string(*size), ""};
+  }
+  std::string text(*size, '\0');
+  size_t have = 0;
+  while (have < text.size()) {
+    const ssize_t n = ::read(file.get(), text.data() + have, text.size() - have);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(path, "cannot be read");
+    if (n == 0) break;  // shortened since
+    have += static_cast<size_t>(n);
+  }
+  text.resize(have);
+  return text;
+}
+
+Result<void> write_file_atomically(const std::string& path, Bytes bytes) {
+  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  {
+    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (file.get() < 0) return system_error(temporary, "cannot be created");
+    if (auto written = write_all(file.get(), bytes, temporary); !written) {
+      ::unlink(temporary.c_str());
+      return written;
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    Error error = system_error(path, "cannot be renamed into place");
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  return {};
+}
+
+}  // namespace stoker

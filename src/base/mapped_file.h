@@ -1,0 +1,42 @@
+// A file mapped read-only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// Owns a mapping; movable. bytes() is valid while it lives. Reading needs no lock. If somebody else shortens the file while
+/// it is mapped, touching what is gone raises SIGBUS: see stoker/process.h.
+class MappedFile {
+ public:
+  /// Follows links. Errors: kNotFound, kIo (also for what is no regular file).
+  static Result<MappedFile> open(const std::string& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  Bytes bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// The whole of a small file, read into memory. Errors: kNotFound, kIo, kInvalidArgument beyond max_bytes.
+Result<std::string> read_file(const std::string& path, size_t max_bytes);
+
+/// Writes a file so that a reader sees the old one or the whole new one: a temporary beside it, synced, then renamed.
+/// Errors: kIo.
+Result<void> write_file_atomically(const std::string& path, Bytes bytes);
+
+}  // namespace stoker

@@ -1,0 +1,54 @@
+#include "base/mapped_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace stoker {
+namespace {
+
+class MappedFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::temp_directory_path() / ("stoker_mapped_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(dir_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  std::string path(const char* name) const { return (dir_ / name).string(); }
+
+  std::filesystem::path dir_;
+};
+
+TEST_F(MappedFileTest, WhatIsWrittenIsMapped) {
+  const std::string text = "some bytes";
+  ASSERT_TRUE(write_file_atomically(path("a"), {reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+  auto mapped = MappedFile::open(path("a"));
+  ASSERT_TRUE(mapped);
+  const MappedFile moved = *std::move(mapped);
+  EXPECT_EQ(std::string(moved.bytes().begin(), moved.bytes().end()), text);
+  EXPECT_EQ(*read_file(path("a"), 100), text);
+  EXPECT_EQ(read_file(path("a"), 3).error().code, ErrorCode::kInvalidArgument);
+  size_t num_files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_)) num_files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(num_files, 1U) << "no temporary stays behind";
+}
+
+TEST_F(MappedFileTest, FollowsLinksAndNamesTheFileInErrors) {
+  std::ofstream(path("target")) << "x";
+  std::filesystem::create_symlink(path("target"), path("link"));
+  ASSERT_TRUE(MappedFile::open(path("link")));
+  EXPECT_EQ(MappedFile::open(path("none")).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::open(dir_.string()).error().code, ErrorCode::kIo);
+  EXPECT_NE(MappedFile::open(path("none")).error().message.find(path("none")), std::string::npos);
+  std::ofstream(path("empty")).flush();
+  ASSERT_TRUE(MappedFile::open(path("empty")));
+  EXPECT_TRUE(MappedFile::open(path("empty"))->bytes().empty());
+}
+
+TEST_F(MappedFileTest, WritingIntoNowhereFails) {
+  EXPECT_FALSE(write_file_atomically(path("none/a"), {}));
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,77 @@
+// The threads that kernels run on. Work is cut into numbered pieces whose size never depends on how many workers there
+// are; workers claim pieces from a counter, so no result depends on the number of threads.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <atomic>
+
+namespace stoker {
+
+/// A fixed set of threads that flush denormals (docs/numerics.md). run() is called by one thread at a time, which works
+/// along as worker 0.
+class WorkerPool {
+ public:
+  /// num_threads >= 1, the caller of run() included: num_threads - 1 threads are started.
+  explicit WorkerPool(int num_threads);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
+
+  /// Calls work(piece, worker) once for each piece in [0, num_pieces), worker in [0, num_threads), and returns when all are
+  /// done. Pieces must not depend on each other and must not throw. The caller has its denormals flushed meanwhile.
+  template <class Work>
+  void run(int64_t num_pieces, const Work& work) {
+    run_erased(num_pieces, &work, [](const void* context, int64_t piece, int worker) {
+      (*static_cast<const Work*>(context))(piece, worker);
+    });
+  }
+
+ private:
+  using Call = void (*)(const void* context, int64_t piece, int worker);
+
+  void run_erased(int64_t num_pieces, const void* context, Call call);
+  void serve(int worker);
+  void claim_pieces(int worker);
+
+  std::mutex mutex_;  // guards generation_, num_busy_, stopping_
+  std::condition_variable work_ready_;
+  std::condition_variable work_done_;
+  uint64_t generation_ = 0;
+  int num_busy_ = 0;
+  bool stopping_ = false;
+
+  // Of the current run; written by run() before the workers wake, under mutex_.
+  const void* context_ = nullptr;
+  Call call_ = nullptr;
+  int64_t num_pieces_ = 0;
+  std::atomic<int64_t> next_piece_{0};
+
+  std::vector<std::jthread> threads_;
+};
+
+/// The physical cores that this process may use: its affinity mask and its control group's CPU quota respected. >= 1.
+int usable_cores();
+
+/// Memory that this process may use in all: the machine's or its control group's, whichever is less.
+int64_t usable_memory_bytes();
+
+/// While it lives, the calling thread treats denormals as zero and rounds to zero what would be one (MXCSR DAZ and FTZ).
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,70 @@
+// A checkpoint directory: config, tokenizer files, and weights mapped from safetensors files, all checked at open.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "checkpoint/config.h"
+#include "checkpoint/weights.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// generation_config.json, where present. `do_sample: false` reads as temperature 0.
+struct GenerationConfig {
+  std::optional<float> temperature;
+  std::optional<float> top_p;
+  std::optional<int32_t> top_k;
+  std::vector<int32_t> eos_token_ids;  ///< of the file; empty where it says nothing
+};
+
+/// What one tensor of the files is, for people.
+struct TensorSummary {
+  std::string part;  ///< "routed experts", "attention", ...; "vision (unused)"
+  std::string name;
+  int64_t num_parameters = 0;  ///< 0 for a scale
+  int64_t bytes = 0;
+};
+
+/// What headers say, before anything is judged: for `stoker inspect`.
+struct CheckpointSurvey {
+  std::optional<ModelConfig> config;  ///< none: see problems
+  std::vector<TensorSummary> tensors; ///< in the order of the files
+  std::vector<std::string> problems;  ///< all of them, each with expected, found and file
+};
+
+/// An opened checkpoint. Immutable; weights borrow from its mappings and live as long as it.
+class Checkpoint {
+ public:
+  /// progress(fraction) is called from the calling thread while codes are checked; may be null. Errors: kNotFound,
+  /// kIo, kInvalidArgument and kUnsupported (config), kCorruptData (files; all tensor problems in one error, the first 20
+  /// of them spelled out).
+  static Result<Checkpoint> open(const std::string& dir, int num_threads,
+                                 const std::function<void(double fraction)>& progress = {});
+
+  /// Reads headers only. Errors: kNotFound, kIo for the directory itself.
+  static Result<CheckpointSurvey> survey(const std::string& dir);
+
+  const ModelConfig& config() const { return config_; }
+  const ModelWeights& weights() const { return weights_; }
+  const GenerationConfig& generation() const { return generation_; }
+  int64_t weight_bytes() const { return weight_bytes_; }
+  /// Names of tensors that are accepted but not used (vision).
+  const std::vector<std::string>& unused() const { return unused_; }
+  /// The text of tokenizer.json, or none where the directory has none.
+  const std::optional<std::string>& tokenizer_json() const { return tokenizer_json_; }
+
+ private:
+  ModelConfig config_;
+  ModelWeights weights_;
+  GenerationConfig generation_;
+  std::vector<MappedFile> files_;
+  int64_t weight_bytes_ = 0;
+  std::vector<std::string> unused_;
+  std::optional<std::string> tokenizer_json_;
+};
+
+}  // namespace stoker
