@@ -19,13 +19,14 @@ function(stoker_room name)
 endfunction()
 
 # stoker_test(NAME SOURCES ... LINKS ... [LABEL fast]): a GoogleTest program, each of its tests known to ctest.
-# Tests find the checked-in data through STOKER_SOURCE_DIR.
+# Tests find the checked-in data through STOKER_SOURCE_DIR, and helpers in tests/support.
 function(stoker_test name)
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;LINKS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL fast)
   endif()
   add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE STOKER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              STOKER_BINARY_DIR="${PROJECT_BINARY_DIR}")

@@ -1,0 +1,107 @@
+// What chooses rows and experts: order, ties, and inputs that are not numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/index.h"
+#include "kernels/moe.h"
+#include "tensor/formats.h"
+
+namespace stoker::kernels {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNan = std::nanf("");
+
+std::vector<int32_t> top(const std::vector<float>& scores, int64_t k) {
+  std::vector<int32_t> chosen = {99};
+  top_indices(scores.data(), static_cast<int64_t>(scores.size()), k, chosen);
+  return chosen;
+}
+
+TEST(TopIndices, LargestAscendingLowerIndexOnTies) {
+  EXPECT_EQ(top({1, 3, 2, 3, 3}, 2), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(top({1, 3, 2, 3, 3}, 4), (std::vector<int32_t>{1, 2, 3, 4}));
+  EXPECT_EQ(top({-kInf, 0, -kInf}, 2), (std::vector<int32_t>{1}));
+  EXPECT_EQ(top({}, 2), (std::vector<int32_t>{}));
+  EXPECT_EQ(top({kNan, 1, kNan, 2}, 3), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(top({5, 4, 3}, 9), (std::vector<int32_t>{0, 1, 2}));
+}
+
+std::vector<int32_t> candidates(const std::vector<float>& scores, int64_t blocks, int64_t size) {
+  std::vector<int32_t> chosen;
+  candidate_blocks(scores.data(), static_cast<int64_t>(scores.size()), blocks, size, chosen);
+  return chosen;
+}
+
+TEST(CandidateBlocks, NewestIsAlwaysKept) {
+  EXPECT_EQ(candidates({9, 0, 8, 0, 7, 0, -5}, 2, 2), (std::vector<int32_t>{0, 3}));
+  EXPECT_EQ(candidates({9, 0, 8, 0, 7, 0, -5}, 1, 2), (std::vector<int32_t>{3}));
+  EXPECT_EQ(candidates({1, 1, 1, 1, 1, 1}, 2, 2), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(candidates({}, 2, 2), (std::vector<int32_t>{}));
+}
+
+// Field fault: a head whose dot product is negative must not count, and keys have one layout for writer and reader.
+TEST(IndexScores, EachHeadIsRectifiedBeforeTheSum) {
+  float key[3][32] = {};
+  key[0][0] = 1;
+  key[1][0] = -2;
+  key[2][1] = 4;
+  std::vector<uint8_t> records(3 * static_cast<size_t>(index_record_bytes(32)));
+  for (int j = 0; j < 3; ++j) encode_index(key[j], 32, records.data() + j * index_record_bytes(32));
+  float q[2][32] = {};
+  q[0][0] = 1;   // head 0: 1, -2, 0
+  q[1][0] = -1;  // head 1: -1, 2, 2
+  q[1][1] = 0.5F;
+  const float weights[2] = {10, 1};
+  float scores[3];
+  index_scores(q[0], weights, 2, 32, records.data(), 3, scores);
+  EXPECT_EQ(scores[0], 10.0F);
+  EXPECT_EQ(scores[1], 2.0F);
+  EXPECT_EQ(scores[2], 2.0F);
+}
+
+TEST(Route, BiasMovesTheChoiceNotTheWeights) {
+  float logits[4] = {0, 2, 2, 1};
+  const float bias[4] = {10, 0, 0, 0};
+  RouteParams params{.num_experts = 4, .top_k = 2, .scoring = Scoring::kSigmoid, .bias = bias};
+  params.norm_topk_prob = false;
+  std::vector<int32_t> scratch;
+  int32_t ids[2];
+  float weights[2];
+  route(logits, params, scratch, ids, weights);
+  EXPECT_EQ(ids[0], 0);
+  EXPECT_EQ(ids[1], 1) << "of equal scores the lower id";
+  EXPECT_EQ(weights[0], 0.5F);
+  EXPECT_GT(weights[1], 0.8F);
+}
+
+TEST(Route, SurvivesLogitsThatAreNotNumbers) {
+  float logits[3] = {kNan, kNan, 1};
+  const float bias[3] = {};
+  const RouteParams params{.num_experts = 3, .top_k = 2, .bias = bias};
+  std::vector<int32_t> scratch;
+  int32_t ids[2];
+  float weights[2];
+  route(logits, params, scratch, ids, weights);
+  EXPECT_EQ(ids[0], 0);
+  EXPECT_EQ(ids[1], 2);
+}
+
+TEST(Swiglu, ClampsBothSides) {
+  const float gate[3] = {20, -20, 1};
+  const float up[3] = {20, -20, 2};
+  float hidden[3];
+  const float scale = 0.5F;
+  swiglu(gate, up, 3, 10, &scale, hidden);
+  EXPECT_NEAR(hidden[0], 50.0F, 0.01F);
+  EXPECT_GT(hidden[1], 0.0F);  // the gate has no lower limit, the other side has
+  EXPECT_NEAR(hidden[2], 0.7310586F, 1e-6F);
+  float nan_gate[1] = {kNan};
+  swiglu(nan_gate, up, 1, 10, nullptr, hidden);
+  EXPECT_TRUE(std::isnan(hidden[0]));
+}
+
+}  // namespace
+}  // namespace stoker::kernels
