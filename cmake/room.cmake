@@ -18,7 +18,8 @@ function(stoker_room name)
   endif()
 endfunction()
 
-# stoker_test(NAME SOURCES ... LINKS ... [LABEL fast]): a GoogleTest program, each of its tests known to ctest.
+# stoker_test(NAME SOURCES ... LINKS ... [LABEL fast]): a GoogleTest program, each of its tests known to ctest; those of
+# engine_test as engine.Suite.Test.
 # Tests find the checked-in data through STOKER_SOURCE_DIR, and helpers in tests/support.
 function(stoker_test name)
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;LINKS" ${ARGN})
@@ -31,16 +32,20 @@ function(stoker_test name)
   target_compile_definitions(${name} PRIVATE STOKER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              STOKER_BINARY_DIR="${PROJECT_BINARY_DIR}")
   include(GoogleTest)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
+  string(REGEX REPLACE "_test$" "." prefix ${name})
+  gtest_discover_tests(${name} TEST_PREFIX ${prefix} DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
 endfunction()
 
-# stoker_fuzz(NAME SOURCES ... LINKS ...): tests/fuzz/NAME.cc defines LLVMFuzzerTestOneInput. Under the fuzz preset a
-# libFuzzer program fuzz_NAME; under every other one a test that replays tests/fuzz/corpus/NAME.
+# stoker_fuzz(NAME LINKS ...): tests/fuzz/NAME.cc defines LLVMFuzzerTestOneInput. Under the fuzz preset a
+# libFuzzer program fuzz_NAME; under every other one a test that replays tests/fuzz/corpus/NAME. The target `fuzzers` is all of
+# them.
+add_custom_target(fuzzers)
 function(stoker_fuzz name)
   cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
   set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   add_executable(fuzz_${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.cc)
   target_link_libraries(fuzz_${name} PRIVATE ${arg_LINKS})
+  add_dependencies(fuzzers fuzz_${name})
   if(STOKER_FUZZ)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name} -runs=0 ${corpus})

@@ -32,7 +32,7 @@ class Rules:
     def allows(self, path, header):
         """Whether the file may include "header" (a path from src/ or include/)."""
         top = header.split("/")[0]
-        if path.parts[0] in ("tests", "bench"):
+        if path.parts[0] in ("tests", "bench") or (top == "support" and path.stem.endswith("_test")):
             return True
         if path.parts[0] == "include":
             return top == "stoker"
