@@ -1,7 +1,9 @@
-// The door: open a model, submit requests, read their events. Everything else of the library is behind it.
+// The door: open a model, submit requests, read their events. Everything else of the library is
+// behind it.
 //
-// An Engine runs one thread of its own that steps the model, and a pool of workers. Callers may submit from any thread.
-// The text of an answer is made on the thread that reads the Stream, never on the engine's.
+// An Engine runs one thread of its own that steps the model, and a pool of workers. Callers may
+// submit from any thread. The text of an answer is made on the thread that reads the Stream, never
+// on the engine's.
 #pragma once
 
 #include <chrono>
@@ -30,7 +32,8 @@ struct ModelInfo {
   SamplingParams defaults;
 };
 
-/// Called while a model is opened: what is being done, and how much of it (0 to 1). From the opening thread.
+/// Called while a model is opened: what is being done, and how much of it (0 to 1). From the
+/// opening thread.
 using ProgressSink = std::function<void(const std::string& phase, double fraction)>;
 
 struct EngineOptions {
@@ -41,8 +44,8 @@ struct EngineOptions {
   ProgressSink progress;  ///< may be null
 };
 
-/// A running request. Read by one thread at a time; cancel() may come from any. Destroying it cancels the request.
-/// May outlive its Engine: it then ends with kCancelled.
+/// A running request. Read by one thread at a time; cancel() may come from any. Destroying it
+/// cancels the request. May outlive its Engine: it then ends with kCancelled.
 class Stream {
  public:
   Stream() = default;
@@ -69,9 +72,9 @@ class Stream {
 /// A model that answers requests: the real one, or a scripted one in the server's tests.
 class Engine {
  public:
-  /// Opens a checkpoint directory (or the name "demo") and starts the engine. Errors: kNotFound, kIo, kCorruptData,
-  /// kInvalidArgument (options, or a config that contradicts itself), kUnsupported (a model or processor that this
-  /// build cannot run), kResourceExhausted.
+  /// Opens a checkpoint directory (or the name "demo") and starts the engine. Errors: kNotFound,
+  /// kIo, kCorruptData, kInvalidArgument (options, or a config that contradicts itself),
+  /// kUnsupported (a model or processor that this build cannot run), kResourceExhausted.
   static Result<std::unique_ptr<Engine>> open(const std::string& model, EngineOptions options = {});
 
   Engine() = default;
@@ -81,21 +84,25 @@ class Engine {
 
   virtual const ModelInfo& model() const = 0;
 
-  /// Validates, turns the prompt into ids on the calling thread, and queues. `ready` is called, from any thread, whenever
-  /// poll() may have something new; it must not block and must not call the stream. It is never called after the
-  /// stream's destructor has returned. Errors: kInvalidArgument and kUnsupported with their field, kOverloaded, kCancelled
-  /// after drain() began.
-  virtual Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready = {}) = 0;
+  /// Validates, turns the prompt into ids on the calling thread, and queues. `ready` is called,
+  /// from any thread, whenever poll() may have something new; it must not block and must not call
+  /// the stream. It is never called after the stream's destructor has returned. Errors:
+  /// kInvalidArgument and kUnsupported with their field, kOverloaded, kCancelled after drain()
+  /// began.
+  virtual Result<std::unique_ptr<Stream>> submit(Request request,
+                                                 std::function<void()> ready = {}) = 0;
 
-  /// Whether steps are being taken when there is work: false after a fault that ended the engine thread.
+  /// Whether steps are being taken when there is work: false after a fault that ended the engine
+  /// thread.
   virtual bool healthy() const = 0;
 
-  /// Refuses new requests from now on and waits up to `limit` for those that run or wait; cancels the rest.
+  /// Refuses new requests from now on and waits up to `limit` for those that run or wait; cancels
+  /// the rest.
   virtual void drain(std::chrono::milliseconds limit) = 0;
 };
 
-/// The directory that a MODEL argument means: an existing directory, or "demo", which is the model that comes with the
-/// library. kNotFound otherwise.
+/// The directory that a MODEL argument means: an existing directory, or "demo", which is the model
+/// that comes with the library. kNotFound otherwise.
 Result<std::string> resolve_model(const std::string& model);
 
 }  // namespace stoker

@@ -1,4 +1,5 @@
-// What can go wrong, in one list: the codes, and how each is told to a client, a Python caller and a shell.
+// What can go wrong, in one list: the codes, and how each is told to a client, a Python caller and
+// a shell.
 #pragma once
 
 #include <string>
@@ -37,7 +38,8 @@ const ErrorCodeInfo& error_code_info(ErrorCode code);
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;  ///< what was expected, what was found, where, and what to do; for people
-  std::string field;    ///< the request field or option at fault, such as "messages[2].content"; may be empty
+  std::string
+      field;  ///< the request field or option at fault, such as "messages[2].content"; may be empty
 
   /// The same error with "context: " in front of its message.
   [[nodiscard]] Error with(std::string_view context) const;

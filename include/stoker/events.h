@@ -1,4 +1,5 @@
-// What a caller gets back while a request runs: text as it comes, then one final event that says how it ended.
+// What a caller gets back while a request runs: text as it comes, then one final event that says
+// how it ended.
 #pragma once
 
 #include <chrono>
@@ -25,8 +26,9 @@ using Seconds = std::chrono::duration<double>;
 
 struct Usage {
   int32_t prompt_tokens = 0;
-  int32_t completion_tokens = 0;  ///< every token chosen, end of text and a stop string's tokens included
-  int32_t reasoning_tokens = 0;   ///< of these, up to and including the one that ends the reasoning
+  int32_t completion_tokens =
+      0;  ///< every token chosen, end of text and a stop string's tokens included
+  int32_t reasoning_tokens = 0;  ///< of these, up to and including the one that ends the reasoning
 };
 
 /// Durations from the moment of submission.
@@ -44,10 +46,12 @@ struct Finish {
   Timings timings;
 };
 
-/// One piece of an answer. Text pieces are whole UTF-8 and never hold a part of a stop string that was met.
+/// One piece of an answer. Text pieces are whole UTF-8 and never hold a part of a stop string that
+/// was met.
 struct Event {
-  std::vector<int32_t> ids;      ///< tokens chosen since the event before; none for one whose text is held back
-  std::string text;              ///< to be appended to the answer; may be empty
+  std::vector<int32_t>
+      ids;           ///< tokens chosen since the event before; none for one whose text is held back
+  std::string text;  ///< to be appended to the answer; may be empty
   std::string reasoning;         ///< to be appended to the reasoning; may be empty
   std::optional<Finish> finish;  ///< on the last event only
 };

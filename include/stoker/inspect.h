@@ -19,20 +19,21 @@ struct CheckpointPart {
 };
 
 struct Inspection {
-  std::string name;                                       ///< as ModelInfo
-  std::string path;                                       ///< as ModelInfo
-  std::vector<std::pair<std::string, std::string>> facts; ///< sizes from the config, in reading order: name and value
-  std::vector<CheckpointPart> parts;                      ///< in reading order; unused ones (vision) included
-  std::vector<std::string> problems;                      ///< empty for a checkpoint that can be run
-  int64_t weight_bytes = 0;                               ///< all parts
-  int64_t machine_memory_bytes = 0;                       ///< that this process may use, its control group respected
-  int64_t bytes_per_token = 0;                            ///< growing state of a sequence
-  int64_t bytes_per_sequence = 0;                         ///< its fixed state
-  int64_t max_tokens_in_memory = 0;                       ///< beside the weights, over all sequences; 0: does not fit
+  std::string name;  ///< as ModelInfo
+  std::string path;  ///< as ModelInfo
+  std::vector<std::pair<std::string, std::string>>
+      facts;                          ///< sizes from the config, in reading order: name and value
+  std::vector<CheckpointPart> parts;  ///< in reading order; unused ones (vision) included
+  std::vector<std::string> problems;  ///< empty for a checkpoint that can be run
+  int64_t weight_bytes = 0;           ///< all parts
+  int64_t machine_memory_bytes = 0;   ///< that this process may use, its control group respected
+  int64_t bytes_per_token = 0;        ///< growing state of a sequence
+  int64_t bytes_per_sequence = 0;     ///< its fixed state
+  int64_t max_tokens_in_memory = 0;   ///< beside the weights, over all sequences; 0: does not fit
 };
 
-/// Looks at a checkpoint without running it. A checkpoint with mistakes is no error here: they are its `problems`.
-/// Errors: kNotFound, kIo.
+/// Looks at a checkpoint without running it. A checkpoint with mistakes is no error here: they are
+/// its `problems`. Errors: kNotFound, kIo.
 Result<Inspection> inspect(const std::string& model);
 
 }  // namespace stoker

@@ -9,17 +9,17 @@
 
 namespace stoker {
 
-/// How tokens are chosen. What is not given comes from the checkpoint's generation_config.json, and where that is silent
-/// from the value in brackets. Source: tools/reference/v41/sampling.py.
+/// How tokens are chosen. What is not given comes from the checkpoint's generation_config.json, and
+/// where that is silent from the value in brackets. Source: tools/reference/v41/sampling.py.
 struct SamplingParams {
-  std::optional<float> temperature;   ///< >= 0; 0 takes the largest logit [1]
-  std::optional<float> top_p;         ///< in (0, 1]; 1 is off [1]
-  std::optional<int32_t> top_k;       ///< >= 1; 0 and -1 are off [0]
-  std::optional<uint64_t> seed;       ///< [drawn, and told by Stream::seed]
+  std::optional<float> temperature;  ///< >= 0; 0 takes the largest logit [1]
+  std::optional<float> top_p;        ///< in (0, 1]; 1 is off [1]
+  std::optional<int32_t> top_k;      ///< >= 1; 0 and -1 are off [0]
+  std::optional<uint64_t> seed;      ///< [drawn, and told by Stream::seed]
 };
 
-/// Raw text. Spellings of control tokens in it become control tokens. No BOS is put in front unless `add_bos`; an empty
-/// prompt becomes BOS.
+/// Raw text. Spellings of control tokens in it become control tokens. No BOS is put in front unless
+/// `add_bos`; an empty prompt becomes BOS.
 struct TextPrompt {
   std::string text;  ///< UTF-8; ill-formed parts become U+FFFD
   bool add_bos = false;
@@ -37,19 +37,23 @@ struct Message {
   std::string reasoning_content;     ///< of an assistant message; may be empty
 };
 
-/// A conversation to be answered. Control tokens come from the template alone: their spellings in message text are text.
+/// A conversation to be answered. Control tokens come from the template alone: their spellings in
+/// message text are text.
 struct ChatPrompt {
   std::vector<Message> messages;
-  std::optional<std::string> thinking;          ///< "enabled", "disabled" or "adaptive" [enabled]
-  std::optional<std::string> reasoning_effort;  ///< "none" .. "max", or a number from 1 to 100 in decimal [75]
+  std::optional<std::string> thinking;  ///< "enabled", "disabled" or "adaptive" [enabled]
+  std::optional<std::string>
+      reasoning_effort;  ///< "none" .. "max", or a number from 1 to 100 in decimal [75]
 };
 
-/// A request. Validated by Engine::submit, whose error names the field as the HTTP interface spells it.
+/// A request. Validated by Engine::submit, whose error names the field as the HTTP interface spells
+/// it.
 struct Request {
   std::variant<TextPrompt, TokenPrompt, ChatPrompt> prompt;
   SamplingParams sampling;
   std::optional<int32_t> max_tokens;  ///< >= 1 [what is left of the context]
-  std::vector<std::string> stop;      ///< at most 16 strings of 1 to 256 bytes; the text is cut before the first match
+  std::vector<std::string>
+      stop;  ///< at most 16 strings of 1 to 256 bytes; the text is cut before the first match
 };
 
 }  // namespace stoker

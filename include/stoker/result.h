@@ -1,5 +1,5 @@
-// A value or an Error: how every operation of the library that can fail returns. Method names are those of
-// std::expected, which C++20 does not have.
+// A value or an Error: how every operation of the library that can fail returns. Method names are
+// those of std::expected, which C++20 does not have.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace stoker {
 
-/// A T, or why there is none. Not thread-safe, as any value. value() of an error, and error() of a value, throw
-/// std::bad_variant_access: ask has_value() first.
+/// A T, or why there is none. Not thread-safe, as any value. value() of an error, and error() of a
+/// value, throw std::bad_variant_access: ask has_value() first.
 template <class T>
 class [[nodiscard]] Result {
  public:

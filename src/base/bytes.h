@@ -11,7 +11,8 @@ namespace stoker {
 
 using Bytes = std::span<const uint8_t>;
 
-/// The T at the start of `from`, which has at least sizeof(T) bytes. The hosts we build for are little-endian.
+/// The T at the start of `from`, which has at least sizeof(T) bytes. The hosts we build for are
+/// little-endian.
 template <class T>
 T load_le(const uint8_t* from) {
   static_assert(std::is_trivially_copyable_v<T>);

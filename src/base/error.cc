@@ -23,7 +23,8 @@ constexpr ErrorCodeInfo kCodes[] = {
 
 const ErrorCodeInfo& error_code_info(ErrorCode code) {
   const auto row = static_cast<size_t>(code);
-  CHECK(row < std::size(kCodes) && kCodes[row].code == code, "the rows are in the order of the codes");
+  CHECK(row < std::size(kCodes) && kCodes[row].code == code,
+        "the rows are in the order of the codes");
   return kCodes[row];
 }
 

@@ -45,7 +45,9 @@ TEST(Error, EveryCodeIsToldAsDocumented) {
 }
 
 Result<int> half(int x) {
-  if (x % 2 != 0) return Error{ErrorCode::kInvalidArgument, "expected an even number, found " + std::to_string(x), "x"};
+  if (x % 2 != 0)
+    return Error{ErrorCode::kInvalidArgument, "expected an even number, found " + std::to_string(x),
+                 "x"};
   return x / 2;
 }
 

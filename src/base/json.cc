@@ -11,9 +11,11 @@
 namespace stoker {
 namespace {
 
-constexpr size_t kIndexedMembers = 32;  // objects beyond this size look repeated keys up in a hash table
+constexpr size_t kIndexedMembers =
+    32;  // objects beyond this size look repeated keys up in a hash table
 
-// Builds a Json from nlohmann's parse events. Frames are the open arrays and objects, innermost last.
+// Builds a Json from nlohmann's parse events. Frames are the open arrays and objects, innermost
+// last.
 class Builder {
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}
@@ -22,7 +24,9 @@ class Builder {
   bool boolean(bool value) { return put(Json::boolean(value)); }
   bool number_integer(int64_t value) { return put(Json::integer(value)); }
   bool number_unsigned(uint64_t value) { return put(Json::unsigned_integer(value)); }
-  bool number_float(double /*value*/, const std::string& text) { return put(Json::number_text(text)); }
+  bool number_float(double /*value*/, const std::string& text) {
+    return put(Json::number_text(text));
+  }
   bool string(std::string& value) { return put(Json::string(std::move(value))); }
   bool binary(nlohmann::json::binary_t& /*value*/) { return false; }
 
@@ -43,9 +47,11 @@ class Builder {
     return true;
   }
 
-  bool parse_error(size_t position, const std::string& /*token*/, const nlohmann::json::exception& exception) {
+  bool parse_error(size_t position, const std::string& /*token*/,
+                   const nlohmann::json::exception& exception) {
     std::string what = exception.what();
-    const size_t bracket = what.find("] ");  // "[json.exception.parse_error.101] parse error at line ..."
+    const size_t bracket =
+        what.find("] ");  // "[json.exception.parse_error.101] parse error at line ..."
     if (bracket != std::string::npos) what.erase(0, bracket + 2);
     return fail("not JSON at byte " + std::to_string(position) + ": " + what);
   }
@@ -97,7 +103,8 @@ class Builder {
   bool close() {
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
-    return place(frame.is_object ? Json::object(std::move(frame.members)) : Json::array(std::move(frame.items)));
+    return place(frame.is_object ? Json::object(std::move(frame.members))
+                                 : Json::array(std::move(frame.items)));
   }
 
   bool put(Json value) { return count() && place(std::move(value)); }
@@ -126,8 +133,12 @@ int escaped_unit(std::string_view text, size_t at) {
   return error == std::errc() && end == text.data() + at + 6 && text[at + 2] != '-' ? unit : -1;
 }
 
-bool is_high_surrogate(int unit) { return unit >= 0xD800 && unit < 0xDC00; }
-bool is_low_surrogate(int unit) { return unit >= 0xDC00 && unit < 0xE000; }
+bool is_high_surrogate(int unit) {
+  return unit >= 0xD800 && unit < 0xDC00;
+}
+bool is_low_surrogate(int unit) {
+  return unit >= 0xDC00 && unit < 0xE000;
+}
 
 // Positions of \uXXXX escapes that are half of a surrogate pair without its other half.
 std::vector<size_t> unpaired_surrogates(std::string_view text) {
@@ -152,10 +163,18 @@ const Value& value_or_empty(const Value* value) {
 
 void dump_to(std::string& out, const Json& value) {
   switch (value.kind()) {
-    case Json::Kind::kNull: out += "null"; break;
-    case Json::Kind::kBool: out += value.as_bool() ? "true" : "false"; break;
-    case Json::Kind::kNumber: out += value.as_string(); break;
-    case Json::Kind::kString: out += json_quote(value.as_string()); break;
+    case Json::Kind::kNull:
+      out += "null";
+      break;
+    case Json::Kind::kBool:
+      out += value.as_bool() ? "true" : "false";
+      break;
+    case Json::Kind::kNumber:
+      out += value.as_string();
+      break;
+    case Json::Kind::kString:
+      out += json_quote(value.as_string());
+      break;
     case Json::Kind::kArray: {
       out += '[';
       const char* comma = "";
@@ -200,9 +219,13 @@ Json Json::boolean(bool value) {
   return json;
 }
 
-Json Json::integer(int64_t value) { return number_text(std::to_string(value)); }
+Json Json::integer(int64_t value) {
+  return number_text(std::to_string(value));
+}
 
-Json Json::unsigned_integer(uint64_t value) { return number_text(std::to_string(value)); }
+Json Json::unsigned_integer(uint64_t value) {
+  return number_text(std::to_string(value));
+}
 
 Json Json::real(double value) {
   if (!std::isfinite(value)) return {};
@@ -250,7 +273,8 @@ Result<Json> Json::parse(std::string_view text, const JsonLimits& limits) {
 }
 
 const char* Json::kind_name() const {
-  constexpr const char* kNames[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
+  constexpr const char* kNames[] = {"null",     "a boolean", "a number",
+                                    "a string", "an array",  "an object"};
   return kNames[value_.index()];
 }
 
@@ -264,16 +288,22 @@ const std::string& Json::as_string() const {
   return value_or_empty(std::get_if<std::string>(&value_));
 }
 
-std::optional<int64_t> Json::as_int() const { return whole_number<int64_t>(*this); }
+std::optional<int64_t> Json::as_int() const {
+  return whole_number<int64_t>(*this);
+}
 
-std::optional<uint64_t> Json::as_unsigned() const { return whole_number<uint64_t>(*this); }
+std::optional<uint64_t> Json::as_unsigned() const {
+  return whole_number<uint64_t>(*this);
+}
 
 std::optional<double> Json::as_double() const {
   const auto number = whole_number<double>(*this);
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
-const std::vector<Json>& Json::items() const { return value_or_empty(std::get_if<std::vector<Json>>(&value_)); }
+const std::vector<Json>& Json::items() const {
+  return value_or_empty(std::get_if<std::vector<Json>>(&value_));
+}
 
 const std::vector<Json::Member>& Json::members() const {
   return value_or_empty(std::get_if<std::vector<Member>>(&value_));
@@ -316,13 +346,27 @@ std::string json_quote(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = decode_utf8(text, at);
     switch (c.value) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
       default:
         if (c.value < 0x20) {
           constexpr char kHex[] = "0123456789abcdef";

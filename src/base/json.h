@@ -1,5 +1,6 @@
-// JSON values. The parser behind it is nlohmann/json's, driven through its event interface, so that we set the limits:
-// depth, number of values, repeated keys; and numbers keep their text, so that no integer goes through a double.
+// JSON values. The parser behind it is nlohmann/json's, driven through its event interface, so that
+// we set the limits: depth, number of values, repeated keys; and numbers keep their text, so that
+// no integer goes through a double.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,13 @@ namespace stoker {
 
 struct JsonLimits {
   size_t max_depth = 128;
-  size_t max_values = 4'000'000;      ///< arrays, objects and scalars together; each costs 40 bytes
-  bool repeated_keys_allowed = true;  ///< the last one wins, at the place of the first; else kCorruptData
+  size_t max_values = 4'000'000;  ///< arrays, objects and scalars together; each costs 40 bytes
+  bool repeated_keys_allowed =
+      true;  ///< the last one wins, at the place of the first; else kCorruptData
 };
 
-/// A value with its members in the order of the text. A plain value; deep copies are costly, moves are not.
+/// A value with its members in the order of the text. A plain value; deep copies are costly, moves
+/// are not.
 class Json {
  public:
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
@@ -35,10 +38,12 @@ class Json {
   static Json string(std::string value);
   static Json array(std::vector<Json> items = {});
   static Json object(std::vector<Member> members = {});
-  static Json number_text(std::string text);  ///< a number as its text spells it; the caller vouches for the spelling
+  static Json number_text(
+      std::string text);  ///< a number as its text spells it; the caller vouches for the spelling
 
-  /// Errors: kInvalidArgument with the byte offset and what was expected there; also beyond a limit, and for bytes that
-  /// are not UTF-8. An unpaired surrogate escape becomes U+FFFD. Nothing but white space may follow the value.
+  /// Errors: kInvalidArgument with the byte offset and what was expected there; also beyond a
+  /// limit, and for bytes that are not UTF-8. An unpaired surrogate escape becomes U+FFFD. Nothing
+  /// but white space may follow the value.
   static Result<Json> parse(std::string_view text, const JsonLimits& limits = {});
 
   Kind kind() const { return static_cast<Kind>(value_.index()); }
@@ -52,18 +57,19 @@ class Json {
   /// "null", "a boolean", "a number", "a string", "an array", "an object": for messages.
   const char* kind_name() const;
 
-  bool as_bool() const;                            ///< false unless a boolean
-  const std::string& as_string() const;            ///< a string's content or a number's text; else empty
-  std::optional<int64_t> as_int() const;           ///< a number without fraction or exponent that fits
-  std::optional<uint64_t> as_unsigned() const;     ///< the same, 0 .. 2^64 - 1
-  std::optional<double> as_double() const;         ///< any finite number
-  const std::vector<Json>& items() const;          ///< empty unless an array
-  const std::vector<Member>& members() const;      ///< empty unless an object
+  bool as_bool() const;                   ///< false unless a boolean
+  const std::string& as_string() const;   ///< a string's content or a number's text; else empty
+  std::optional<int64_t> as_int() const;  ///< a number without fraction or exponent that fits
+  std::optional<uint64_t> as_unsigned() const;  ///< the same, 0 .. 2^64 - 1
+  std::optional<double> as_double() const;      ///< any finite number
+  const std::vector<Json>& items() const;       ///< empty unless an array
+  const std::vector<Member>& members() const;   ///< empty unless an object
 
   /// The member of that name, or null where there is none. Linear in the number of members.
   const Json* find(std::string_view name) const;
 
-  /// Adds a member to an object, or replaces the one of that name in place. The value must be an object.
+  /// Adds a member to an object, or replaces the one of that name in place. The value must be an
+  /// object.
   void set(std::string name, Json value);
   /// Adds an item to an array. The value must be an array.
   void push(Json value);
@@ -76,11 +82,12 @@ class Json {
     std::string text;
   };
   // In the order of Kind.
-  std::variant<std::monostate, bool, Number, std::string, std::vector<Json>, std::vector<Member>> value_;
+  std::variant<std::monostate, bool, Number, std::string, std::vector<Json>, std::vector<Member>>
+      value_;
 };
 
-/// The text as a JSON string with its quotes: `"` `\` and control characters escaped, the rest raw; ill-formed UTF-8
-/// becomes U+FFFD.
+/// The text as a JSON string with its quotes: `"` `\` and control characters escaped, the rest raw;
+/// ill-formed UTF-8 becomes U+FFFD.
 std::string json_quote(std::string_view text);
 
 }  // namespace stoker

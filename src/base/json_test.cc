@@ -11,7 +11,8 @@ std::string again(std::string_view text) {
 }
 
 TEST(Json, KeepsOrderAndNumbersAsTheyStand) {
-  EXPECT_EQ(again(R"({"b": 1, "a": [true, null, -0.50, 1e5], "c": {}})"), R"({"b":1,"a":[true,null,-0.50,1e5],"c":{}})");
+  EXPECT_EQ(again(R"({"b": 1, "a": [true, null, -0.50, 1e5], "c": {}})"),
+            R"({"b":1,"a":[true,null,-0.50,1e5],"c":{}})");
   EXPECT_EQ(again("18446744073709551615"), "18446744073709551615");
   EXPECT_EQ(again("123456789012345678901234567890"), "123456789012345678901234567890");
   EXPECT_EQ(again(R"("\u00e9\ud83d\ude00\n\u0001\/")"), "\"é😀\\n\\u0001/\"");
@@ -53,7 +54,8 @@ TEST(Json, LimitsDepthAndCount) {
 }
 
 TEST(Json, RefusesWhatIsNotJson) {
-  for (const char* text : {"", " ", "{:", "{", "[1,]", "nul", "NaN", "1 2", "\"a", "\"\x80\"", "\"\xed\xa0\x80\"", "'a'", "{1:2}", "\"\n\"", "[\"a\" 1]"}) {
+  for (const char* text : {"", " ", "{:", "{", "[1,]", "nul", "NaN", "1 2", "\"a", "\"\x80\"",
+                           "\"\xed\xa0\x80\"", "'a'", "{1:2}", "\"\n\"", "[\"a\" 1]"}) {
     EXPECT_FALSE(Json::parse(text)) << text;
   }
 }

@@ -39,7 +39,8 @@ Error system_error(const std::string& path, const char* what) {
 Result<size_t> regular_size(int fd, const std::string& path) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return system_error(path, "cannot be examined");
-  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kIo, path + ": expected a regular file", ""};
+  if (!S_ISREG(status.st_mode))
+    return Error{ErrorCode::kIo, path + ": expected a regular file", ""};
   return static_cast<size_t>(status.st_size);
 }
 
@@ -94,7 +95,9 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   if (!size) return size.error();
   if (*size > max_bytes) {
     return Error{ErrorCode::kInvalidArgument,
-                 path + ": expected at most " + std::to_string(max_bytes) + " bytes, found " + std::to_string(*size), ""};
+                 path + ": expected at most " + std::to_string(max_bytes) + " bytes, found " +
+                     std::to_string(*size),
+                 ""};
   }
   std::string text(*size, '\0');
   size_t have = 0;
@@ -112,7 +115,8 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
 Result<void> write_file_atomically(const std::string& path, Bytes bytes) {
   const std::string temporary = path + ".tmp." + std::to_string(::getpid());
   {
-    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (file.get() < 0) return system_error(temporary, "cannot be created");
     if (auto written = write_all(file.get(), bytes, temporary); !written) {
       ::unlink(temporary.c_str());

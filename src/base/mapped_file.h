@@ -9,8 +9,9 @@
 
 namespace stoker {
 
-/// Owns a mapping; movable. bytes() is valid while it lives. Reading needs no lock. If somebody else shortens the file while
-/// it is mapped, touching what is gone raises SIGBUS: see stoker/process.h.
+/// Owns a mapping; movable. bytes() is valid while it lives. Reading needs no lock. If somebody
+/// else shortens the file while it is mapped, touching what is gone raises SIGBUS: see
+/// stoker/process.h.
 class MappedFile {
  public:
   /// Follows links. Errors: kNotFound, kIo (also for what is no regular file).
@@ -32,11 +33,12 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// The whole of a small file, read into memory. Errors: kNotFound, kIo, kInvalidArgument beyond max_bytes.
+/// The whole of a small file, read into memory. Errors: kNotFound, kIo, kInvalidArgument beyond
+/// max_bytes.
 Result<std::string> read_file(const std::string& path, size_t max_bytes);
 
-/// Writes a file so that a reader sees the old one or the whole new one: a temporary beside it, synced, then renamed.
-/// Errors: kIo.
+/// Writes a file so that a reader sees the old one or the whole new one: a temporary beside it,
+/// synced, then renamed. Errors: kIo.
 Result<void> write_file_atomically(const std::string& path, Bytes bytes);
 
 }  // namespace stoker

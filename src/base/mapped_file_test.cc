@@ -22,7 +22,8 @@ class MappedFileTest : public testing::Test {
 
 TEST_F(MappedFileTest, WhatIsWrittenIsMapped) {
   const std::string text = "some bytes";
-  ASSERT_TRUE(write_file_atomically(path("a"), {reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+  ASSERT_TRUE(write_file_atomically(path("a"),
+                                    {reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
   auto mapped = MappedFile::open(path("a"));
   ASSERT_TRUE(mapped);
   const MappedFile moved = *std::move(mapped);
@@ -30,7 +31,8 @@ TEST_F(MappedFileTest, WhatIsWrittenIsMapped) {
   EXPECT_EQ(*read_file(path("a"), 100), text);
   EXPECT_EQ(read_file(path("a"), 3).error().code, ErrorCode::kInvalidArgument);
   size_t num_files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_)) num_files += entry.is_regular_file() ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_))
+    num_files += entry.is_regular_file() ? 1 : 0;
   EXPECT_EQ(num_files, 1U) << "no temporary stays behind";
 }
 

@@ -7,7 +7,8 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-// What may follow a lead byte: how many bytes, and the range of the second one. length 0: no lead byte.
+// What may follow a lead byte: how many bytes, and the range of the second one. length 0: no lead
+// byte.
 struct Lead {
   size_t length = 0;
   unsigned char low = 0x80;
@@ -27,7 +28,8 @@ Lead lead_of(unsigned char byte) {
   return {};
 }
 
-// Length of the longest prefix of text[at..] that can begin, or is, a well-formed sequence of `lead`.
+// Length of the longest prefix of text[at..] that can begin, or is, a well-formed sequence of
+// `lead`.
 size_t well_formed_length(std::string_view text, size_t at, const Lead& lead) {
   size_t n = 1;
   while (n < lead.length && at + n < text.size()) {
@@ -50,7 +52,8 @@ CodePoint decode_utf8(std::string_view text, size_t at) {
   if (n < lead.length) return {kReplacement, n, false};
   if (n == 1) return {first, 1, true};
   char32_t value = first & (0x7FU >> n);
-  for (size_t i = 1; i < n; ++i) value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
+  for (size_t i = 1; i < n; ++i)
+    value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
   return {value, n, true};
 }
 

@@ -8,8 +8,8 @@
 
 namespace stoker {
 
-/// The code point that starts at text[at], and its length; ill-formed: U+FFFD and the length of the maximal ill-formed
-/// subpart (at least 1), as WHATWG and Rust have it.
+/// The code point that starts at text[at], and its length; ill-formed: U+FFFD and the length of the
+/// maximal ill-formed subpart (at least 1), as WHATWG and Rust have it.
 struct CodePoint {
   char32_t value = 0;
   size_t length = 0;

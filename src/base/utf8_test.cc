@@ -18,12 +18,16 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
 }
 
 TEST(Utf8, RepairReplacesMaximalSubparts) {
-  EXPECT_EQ(repair_utf8("a\xff" "b"), "a\uFFFDb");
-  EXPECT_EQ(repair_utf8("\xe4\xbd" "b"), "\uFFFDb");                          // truncated: one
-  EXPECT_EQ(repair_utf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");               // a surrogate: three
+  EXPECT_EQ(repair_utf8("a\xff"
+                        "b"),
+            "a\uFFFDb");
+  EXPECT_EQ(repair_utf8("\xe4\xbd"
+                        "b"),
+            "\uFFFDb");                                          // truncated: one
+  EXPECT_EQ(repair_utf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate: three
   EXPECT_EQ(repair_utf8("\xf0\x9f\x98"), "\uFFFD");
-  EXPECT_EQ(repair_utf8("\xc0\xaf"), "\uFFFD\uFFFD");                         // overlong
-  EXPECT_EQ(repair_utf8("\xf4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");     // beyond U+10FFFF
+  EXPECT_EQ(repair_utf8("\xc0\xaf"), "\uFFFD\uFFFD");                      // overlong
+  EXPECT_EQ(repair_utf8("\xf4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");  // beyond U+10FFFF
   EXPECT_EQ(repair_utf8("é😀"), "é😀");
 }
 

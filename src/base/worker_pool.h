@@ -1,19 +1,19 @@
-// The threads that kernels run on. Work is cut into numbered pieces whose size never depends on how many workers there
-// are; workers claim pieces from a counter, so no result depends on the number of threads.
+// The threads that kernels run on. Work is cut into numbered pieces whose size never depends on how
+// many workers there are; workers claim pieces from a counter, so no result depends on the number
+// of threads.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
 
-#include <atomic>
-
 namespace stoker {
 
-/// A fixed set of threads that flush denormals (docs/numerics.md). run() is called by one thread at a time, which works
-/// along as worker 0.
+/// A fixed set of threads that flush denormals (docs/numerics.md). run() is called by one thread at
+/// a time, which works along as worker 0.
 class WorkerPool {
  public:
   /// num_threads >= 1, the caller of run() included: num_threads - 1 threads are started.
@@ -24,8 +24,9 @@ class WorkerPool {
 
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls work(piece, worker) once for each piece in [0, num_pieces), worker in [0, num_threads), and returns when all are
-  /// done. Pieces must not depend on each other and must not throw. The caller has its denormals flushed meanwhile.
+  /// Calls work(piece, worker) once for each piece in [0, num_pieces), worker in [0, num_threads),
+  /// and returns when all are done. Pieces must not depend on each other and must not throw. The
+  /// caller has its denormals flushed meanwhile.
   template <class Work>
   void run(int64_t num_pieces, const Work& work) {
     run_erased(num_pieces, &work, [](const void* context, int64_t piece, int worker) {
@@ -56,13 +57,16 @@ class WorkerPool {
   std::vector<std::jthread> threads_;
 };
 
-/// The physical cores that this process may use: its affinity mask and its control group's CPU quota respected. >= 1.
+/// The physical cores that this process may use: its affinity mask and its control group's CPU
+/// quota respected. >= 1.
 int usable_cores();
 
-/// Memory that this process may use in all: the machine's or its control group's, whichever is less.
+/// Memory that this process may use in all: the machine's or its control group's, whichever is
+/// less.
 int64_t usable_memory_bytes();
 
-/// While it lives, the calling thread treats denormals as zero and rounds to zero what would be one (MXCSR DAZ and FTZ).
+/// While it lives, the calling thread treats denormals as zero and rounds to zero what would be one
+/// (MXCSR DAZ and FTZ).
 class FlushDenormals {
  public:
   FlushDenormals();

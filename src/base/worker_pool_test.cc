@@ -26,7 +26,8 @@ TEST(WorkerPool, EveryThreadFlushesDenormals) {
   WorkerPool pool(3);
   volatile float tiny = std::numeric_limits<float>::min();
   std::vector<float> halves(64, 1);
-  pool.run(64, [&](int64_t piece, int /*worker*/) { halves[static_cast<size_t>(piece)] = tiny * 0.5F; });
+  pool.run(
+      64, [&](int64_t piece, int /*worker*/) { halves[static_cast<size_t>(piece)] = tiny * 0.5F; });
   for (const float half : halves) EXPECT_EQ(half, 0.0F);
   EXPECT_GT(tiny * 0.5F, 0.0F) << "and the caller's mode is put back";
 }

@@ -1,5 +1,5 @@
-// Runs a fuzz target over every file of the folders given, where libFuzzer is not linked. Fails when there is no file:
-// a replay of nothing would pass unseen.
+// Runs a fuzz target over every file of the folders given, where libFuzzer is not linked. Fails
+// when there is no file: a replay of nothing would pass unseen.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -45,7 +45,7 @@ class Rules:
         """Whether the file may include <header>, as far as the table of libraries speaks of it."""
         for prefix, users in self.libraries.items():
             if header == prefix or (prefix.endswith("/") and header.startswith(prefix)):
-                is_test = path.parts[0] == "tests" or path.stem.endswith("_test")
+                is_test = path.parts[0] == "tests" or path.stem.startswith("test_") or path.stem.endswith("_test")
                 place = path.parts[1] if path.parts[0] == "src" else path.parts[0]
                 return place in users or (is_test and "tests" in users)
         return True
