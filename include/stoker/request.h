@@ -12,10 +12,10 @@ namespace stoker {
 /// How tokens are chosen. What is not given comes from the checkpoint's generation_config.json, and
 /// where that is silent from the value in brackets. Source: tools/reference/v41/sampling.py.
 struct SamplingParams {
-  std::optional<float> temperature;  ///< >= 0; 0 takes the largest logit [1]
-  std::optional<float> top_p;        ///< in (0, 1]; 1 is off [1]
-  std::optional<int32_t> top_k;      ///< >= 1; 0 and -1 are off [0]
-  std::optional<uint64_t> seed;      ///< [drawn, and told by Stream::seed]
+  std::optional<double> temperature;  ///< >= 0; 0 takes the largest logit [1]
+  std::optional<double> top_p;        ///< in (0, 1]; 1 is off [1]
+  std::optional<int32_t> top_k;       ///< >= 1; 0 and -1 are off [0]
+  std::optional<uint64_t> seed;       ///< [drawn, and told by Stream::seed]
 };
 
 /// Raw text. Spellings of control tokens in it become control tokens. No BOS is put in front unless

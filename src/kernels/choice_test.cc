@@ -42,7 +42,8 @@ TEST(CandidateBlocks, NewestIsAlwaysKept) {
   EXPECT_EQ(candidates({}, 2, 2), (std::vector<int32_t>{}));
 }
 
-// Field fault: a head whose dot product is negative must not count, and keys have one layout for writer and reader.
+// Field fault: a head whose dot product is negative must not count, and keys have one layout for
+// writer and reader.
 TEST(IndexScores, EachHeadIsRectifiedBeforeTheSum) {
   float key[3][32] = {};
   key[0][0] = 1;

@@ -6,19 +6,22 @@
 
 namespace stoker::kernels {
 
-/// Scores of one token against n index keys: scores[j] = sum over heads of weight[h] * max(q[h] . key j, 0), heads ascending.
-/// q [heads, dim] (dim a multiple of 32), exact in bf16; weights [heads]; keys n index records, one after the other.
-/// Source: tools/reference/v41/model.py, Model.select.
-void index_scores(const float* q, const float* weights, int32_t heads, int64_t dim, const uint8_t* keys, int64_t n,
-                  float* scores);
+/// Scores of one token against n index keys: scores[j] = sum over heads of weight[h] * max(q[h] .
+/// key j, 0), heads ascending. q [heads, dim] (dim a multiple of 32), exact in bf16; weights
+/// [heads]; keys n index records, one after the other. Source: tools/reference/v41/model.py,
+/// Model.select.
+void index_scores(const float* q, const float* weights, int32_t heads, int64_t dim,
+                  const uint8_t* keys, int64_t n, float* scores);
 
-/// Indices of the k largest scores that are neither -inf nor NaN, ascending; of equal scores the lower index wins.
-/// scores [n] -> chosen, overwritten. Source: tools/reference/v41/model.py, top_indices.
+/// Indices of the k largest scores that are neither -inf nor NaN, ascending; of equal scores the
+/// lower index wins. scores [n] -> chosen, overwritten. Source: tools/reference/v41/model.py,
+/// top_indices.
 void top_indices(const float* scores, int64_t n, int64_t k, std::vector<int32_t>& chosen);
 
-/// The blocks of `size` entries among which a token's later selections stay: the `blocks` best by their best score, the one
-/// with the newest of the n visible entries always among them. scores [n] -> block ids, ascending, overwritten.
-/// Source: tools/reference/v41/model.py, candidate_mask.
-void candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size, std::vector<int32_t>& chosen);
+/// The blocks of `size` entries among which a token's later selections stay: the `blocks` best by
+/// their best score, the one with the newest of the n visible entries always among them. scores [n]
+/// -> block ids, ascending, overwritten. Source: tools/reference/v41/model.py, candidate_mask.
+void candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size,
+                      std::vector<int32_t>& chosen);
 
 }  // namespace stoker::kernels

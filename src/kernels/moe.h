@@ -1,4 +1,5 @@
-// The mixture of experts: which experts a token goes to, and what an expert does between its products.
+// The mixture of experts: which experts a token goes to, and what an expert does between its
+// products.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,15 @@ struct RouteParams {
   const float* bias = nullptr;  ///< [num_experts]; moves the choice, not the weights
 };
 
-/// One token: logits [num_experts] (overwritten) -> ids [top_k] ascending, weights [top_k]. `scratch` is resized and
-/// overwritten. Source: tools/reference/v41/model.py, Model.route.
-void route(float* logits, const RouteParams& params, std::vector<int32_t>& scratch, int32_t* ids, float* weights);
+/// One token: logits [num_experts] (overwritten) -> ids [top_k] ascending, weights [top_k].
+/// `scratch` is resized and overwritten. Source: tools/reference/v41/model.py, Model.route.
+void route(float* logits, const RouteParams& params, std::vector<int32_t>& scratch, int32_t* ids,
+           float* weights);
 
-/// hidden[i] := silu(min(gate[i], limit)) * clamp(up[i], -limit, limit) [* scale], n values; limit 0: no clamping; hidden may
-/// be gate. scale null: none. Source: tools/reference/v41/model.py, Model.expert.
-void swiglu(const float* gate, const float* up, int64_t n, float limit, const float* scale, float* hidden);
+/// hidden[i] := silu(min(gate[i], limit)) * clamp(up[i], -limit, limit) [* scale], n values; limit
+/// 0: no clamping; hidden may be gate. scale null: none. Source: tools/reference/v41/model.py,
+/// Model.expert.
+void swiglu(const float* gate, const float* up, int64_t n, float limit, const float* scale,
+            float* hidden);
 
 }  // namespace stoker::kernels

@@ -13,7 +13,8 @@ namespace {
 using testing::GoldenFile;
 using testing::same_bits;
 
-// Golden weights are given as float32; this stores them again in their format, whose codes they are.
+// Golden weights are given as float32; this stores them again in their format, whose codes they
+// are.
 struct Stored {
   std::vector<uint8_t> data;
   std::vector<uint8_t> scale;
@@ -57,7 +58,8 @@ Stored store_fp4(const std::vector<float>& w, int64_t rows, int64_t cols) {
     const uint8_t scale = scale_of(w, places, kE2m1Max);
     out.scale[group] = scale;
     for (const size_t at : places) {
-      const auto code = static_cast<uint8_t>(e2m1_encode(w[at] / ue8m0_decode(scale)) << (at % 2 == 0 ? 0 : 4));
+      const auto code =
+          static_cast<uint8_t>(e2m1_encode(w[at] / ue8m0_decode(scale)) << (at % 2 == 0 ? 0 : 4));
       out.data[at / 2] = static_cast<uint8_t>(out.data[at / 2] | code);
     }
   }
@@ -85,7 +87,8 @@ using Product = void (*)(WorkerPool&, Rows, const Weight&, float*, int64_t);
 
 class ProductTest : public ::testing::Test {
  protected:
-  void expect_golden(const std::string& name, Stored (*store)(const std::vector<float>&, int64_t, int64_t),
+  void expect_golden(const std::string& name,
+                     Stored (*store)(const std::vector<float>&, int64_t, int64_t),
                      Product multiply) {
     const auto x = golden_.f32(name + ".x");
     const auto x_shape = golden_.shape(name + ".x");
@@ -98,7 +101,8 @@ class ProductTest : public ::testing::Test {
       EXPECT_TRUE(same_bits(together, golden_.f32(name + ".out"))) << name;
       std::vector<float> alone(together.size());
       for (int64_t r = 0; r < x_shape[0]; ++r) {
-        multiply(pool, {x.data() + r * x_shape[1], 1, x_shape[1]}, w.weight, alone.data() + r * w_shape[0], w_shape[0]);
+        multiply(pool, {x.data() + r * x_shape[1], 1, x_shape[1]}, w.weight,
+                 alone.data() + r * w_shape[0], w_shape[0]);
       }
       EXPECT_TRUE(same_bits(alone, together)) << name;
     }
@@ -131,7 +135,8 @@ TEST_F(ProductTest, ChainFlushesDenormals) {
   const auto x = golden_.f32("chain_denormal.x");
   const auto w = golden_.f32("chain_denormal.w");
   std::vector<float> out;
-  for (int i = 0; i < 4; ++i) out.push_back(chain_dot(x.data() + i / 2 * 64, w.data() + i % 2 * 64, 64, kPairBlock));
+  for (int i = 0; i < 4; ++i)
+    out.push_back(chain_dot(x.data() + i / 2 * 64, w.data() + i % 2 * 64, 64, kPairBlock));
   EXPECT_TRUE(same_bits(out, golden_.f32("chain_denormal.out")));
 }
 
@@ -140,7 +145,8 @@ TEST_F(ProductTest, ChainDotEqualsTheProduct) {
   const auto w = golden_.f32("chain_fp4.64.w");
   std::vector<float> out;
   for (int r = 0; r < 5; ++r) {
-    for (int n = 0; n < 64; ++n) out.push_back(chain_dot(x.data() + r * 64, w.data() + n * 64, 64, kFp4Block));
+    for (int n = 0; n < 64; ++n)
+      out.push_back(chain_dot(x.data() + r * 64, w.data() + n * 64, 64, kFp4Block));
   }
   EXPECT_TRUE(same_bits(out, golden_.f32("chain_fp4.64.out")));
 }
@@ -151,7 +157,8 @@ TEST_F(ProductTest, MixRows) {
     const auto p = golden_.f32(name + ".p");
     const auto rows = golden_.f32(name + ".rows");
     std::vector<float> out(4 * 64);
-    for (int head = 0; head < 4; ++head) mix_rows(p.data() + head * n, rows.data(), n, 64, out.data() + head * 64);
+    for (int head = 0; head < 4; ++head)
+      mix_rows(p.data() + head * n, rows.data(), n, 64, out.data() + head * 64);
     EXPECT_TRUE(same_bits(out, golden_.f32(name + ".out"))) << n;
   }
 }

@@ -18,11 +18,12 @@ struct Yarn {
 /// Source: tools/reference/v41/model.py, inverse_frequencies.
 std::vector<float> inverse_frequencies(int32_t dim, double base, const Yarn* yarn);
 
-/// Cosine and sine of float32(position) * frequency, taken in double and rounded once: out [2 * n] is cos, sin, cos, sin, ...
+/// Cosine and sine of float32(position) * frequency, taken in double and rounded once: out [2 * n]
+/// is cos, sin, cos, sin, ...
 void rotation(int64_t position, const std::vector<float>& frequencies, float* out);
 
-/// Rotates the last 2 * pairs channels of x [dim] in place by `rotation` [2 * pairs]; `inverse` turns back.
-/// Source: tools/reference/v41/model.py, rotate.
+/// Rotates the last 2 * pairs channels of x [dim] in place by `rotation` [2 * pairs]; `inverse`
+/// turns back. Source: tools/reference/v41/model.py, rotate.
 void rotate(float* x, int64_t dim, const float* rotation, int64_t pairs, bool inverse);
 
 }  // namespace stoker::kernels

@@ -25,9 +25,11 @@ TEST(Rope, FrequenciesAndRotationsOfBothTables) {
       std::vector<float> turn(64);
       for (size_t p = 0; p < at.size(); ++p) {
         rotation(static_cast<int64_t>(at[p]), frequencies, turn.data());
-        for (size_t row = 0; row < 2; ++row) rotate(x.data() + (2 * p + row) * 64, 64, turn.data(), 32, inverse);
+        for (size_t row = 0; row < 2; ++row)
+          rotate(x.data() + (2 * p + row) * 64, 64, turn.data(), 32, inverse);
       }
-      EXPECT_TRUE(same_bits(x, golden.f32(name + (inverse ? ".inverse" : ".out")))) << name << inverse;
+      EXPECT_TRUE(same_bits(x, golden.f32(name + (inverse ? ".inverse" : ".out"))))
+          << name << inverse;
     }
   }
 }

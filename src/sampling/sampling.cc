@@ -10,9 +10,12 @@
 namespace stoker::sampling {
 namespace {
 
-constexpr double kMassUnit = 4294967296.0;  // 2^32: masses are whole numbers, so that no sum depends on an order
+constexpr double kMassUnit =
+    4294967296.0;  // 2^32: masses are whole numbers, so that no sum depends on an order
 
-uint64_t wide_product(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) * b; }
+uint64_t wide_product(uint32_t a, uint32_t b) {
+  return static_cast<uint64_t>(a) * b;
+}
 
 // w = (word + 1/2) / 2^32 rounded; the noise is -ln(-ln(1 - w)), the rounding of 1 - w made good.
 float noise_of(uint32_t word) {
@@ -32,7 +35,9 @@ Result<void> check_logits(std::span<const float> logits) {
   for (size_t id = 0; id < logits.size(); ++id) {
     if (std::isnan(logits[id]) || logits[id] == -arith::kNegInf) {
       return Error{ErrorCode::kInternal,
-                   "expected finite logits, found " + std::to_string(logits[id]) + " for token " + std::to_string(id), ""};
+                   "expected finite logits, found " + std::to_string(logits[id]) + " for token " +
+                       std::to_string(id),
+                   ""};
     }
     any = any || logits[id] > arith::kNegInf;
   }
@@ -40,7 +45,8 @@ Result<void> check_logits(std::span<const float> logits) {
   return {};
 }
 
-// Ids by falling logit, the lower id first among equals; banned ones left out; at most top_k of them where that is on.
+// Ids by falling logit, the lower id first among equals; banned ones left out; at most top_k of
+// them where that is on.
 void rank_ids(std::span<const float> x, int32_t top_k, std::vector<int32_t>& rank) {
   rank.clear();
   for (size_t id = 0; id < x.size(); ++id) {
@@ -59,7 +65,8 @@ void rank_ids(std::span<const float> x, int32_t top_k, std::vector<int32_t>& ran
   }
 }
 
-// Cuts `rank` to the shortest head whose mass reaches top_p of the whole (at least one), then to masses of at least min_p.
+// Cuts `rank` to the shortest head whose mass reaches top_p of the whole (at least one), then to
+// masses of at least min_p.
 void cut_by_mass(std::span<const float> x, const Params& params, Scratch& scratch) {
   auto& rank = scratch.rank;
   auto& mass = scratch.mass;
@@ -107,20 +114,23 @@ uint64_t choice_seed(uint64_t seed, uint64_t j) {
 }
 
 void gumbel(uint64_t seed, uint64_t position, uint32_t stream, std::span<float> out) {
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
+                                       static_cast<uint32_t>(seed >> 32)};
   for (size_t first = 0; first < out.size(); first += 4) {
-    const auto words = philox({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream,
-                               static_cast<uint32_t>(first / 4)},
-                              key);
+    const auto words =
+        philox({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream,
+                static_cast<uint32_t>(first / 4)},
+               key);
     for (size_t i = 0; i < 4 && first + i < out.size(); ++i) out[first + i] = noise_of(words[i]);
   }
 }
 
-void penalise(std::span<float> logits, std::span<const int32_t> counts, std::span<const uint8_t> in_prompt,
-              const Penalties& penalties) {
+void penalise(std::span<float> logits, std::span<const int32_t> counts,
+              std::span<const uint8_t> in_prompt, const Penalties& penalties) {
   for (size_t id = 0; id < logits.size(); ++id) {
     float x = logits[id];
-    if (in_prompt[id] != 0 || counts[id] > 0) x = x > 0 ? x / penalties.repetition : x * penalties.repetition;
+    if (in_prompt[id] != 0 || counts[id] > 0)
+      x = x > 0 ? x / penalties.repetition : x * penalties.repetition;
     x = arith::fma(-penalties.frequency, static_cast<float>(counts[id]), x);
     logits[id] = x - (counts[id] > 0 ? penalties.presence : 0.0F);
   }
@@ -138,13 +148,14 @@ void logprobs(std::span<float> logits) {
   for (float& x : logits) x = x - log_sum;
 }
 
-Result<int32_t> sample(std::span<const float> logits, uint64_t seed, uint64_t position, const Params& params,
-                       Scratch& scratch) {
+Result<int32_t> sample(std::span<const float> logits, uint64_t seed, uint64_t position,
+                       const Params& params, Scratch& scratch) {
   const FlushDenormals flush;
   if (auto checked = check_logits(logits); !checked) return std::move(checked).error();
   const int32_t best = argmax(logits);
   const auto temperature = static_cast<float>(params.temperature);
-  if (temperature == 0 || !std::isfinite(logits[static_cast<size_t>(best)] / temperature)) return best;
+  if (temperature == 0 || !std::isfinite(logits[static_cast<size_t>(best)] / temperature))
+    return best;
 
   auto& x = scratch.scaled;
   x.assign(logits.begin(), logits.end());
@@ -159,7 +170,8 @@ Result<int32_t> sample(std::span<const float> logits, uint64_t seed, uint64_t po
   std::sort(scratch.rank.begin(), scratch.rank.end());
   int32_t chosen = scratch.rank[0];
   for (const int32_t id : scratch.rank) {
-    if (scratch.noise[static_cast<size_t>(id)] > scratch.noise[static_cast<size_t>(chosen)]) chosen = id;
+    if (scratch.noise[static_cast<size_t>(id)] > scratch.noise[static_cast<size_t>(chosen)])
+      chosen = id;
   }
   return chosen;
 }

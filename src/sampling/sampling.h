@@ -1,5 +1,6 @@
-// From logits to a token. The choice at a position depends on the logits, the parameters, the seed and the position alone.
-// Filters come in this order: temperature, top-k, top-p, min-p; then seeded noise. Equal logits: the lower id ranks first.
+// From logits to a token. The choice at a position depends on the logits, the parameters, the seed
+// and the position alone. Filters come in this order: temperature, top-k, top-p, min-p; then seeded
+// noise. Equal logits: the lower id ranks first.
 //
 // Source of everything here: tools/reference/v41/sampling.py.
 #pragma once
@@ -37,9 +38,10 @@ uint64_t choice_seed(uint64_t seed, uint64_t j);
 /// Noise of the ids 0 .. out.size() - 1 at one position.
 void gumbel(uint64_t seed, uint64_t position, uint32_t stream, std::span<float> out);
 
-/// In place: logits [vocab]; counts [vocab], occurrences in the output so far; in_prompt [vocab], not 0 where the prompt has it.
-void penalise(std::span<float> logits, std::span<const int32_t> counts, std::span<const uint8_t> in_prompt,
-              const Penalties& penalties);
+/// In place: logits [vocab]; counts [vocab], occurrences in the output so far; in_prompt [vocab],
+/// not 0 where the prompt has it.
+void penalise(std::span<float> logits, std::span<const int32_t> counts,
+              std::span<const uint8_t> in_prompt, const Penalties& penalties);
 
 /// log softmax, in place: x - max - ln(sum of exp), the sum in 16 lanes.
 void logprobs(std::span<float> logits);
@@ -52,9 +54,10 @@ struct Scratch {
   std::vector<uint64_t> mass;
 };
 
-/// One token id. `logits` [vocab]; -inf bans an id. Error: kInternal where a logit is NaN or +inf, or where all are -inf.
-/// If dividing by the temperature overflows, the largest logit is taken, as for temperature 0.
-Result<int32_t> sample(std::span<const float> logits, uint64_t seed, uint64_t position, const Params& params,
-                       Scratch& scratch);
+/// One token id. `logits` [vocab]; -inf bans an id. Error: kInternal where a logit is NaN or +inf,
+/// or where all are -inf. If dividing by the temperature overflows, the largest logit is taken, as
+/// for temperature 0.
+Result<int32_t> sample(std::span<const float> logits, uint64_t seed, uint64_t position,
+                       const Params& params, Scratch& scratch);
 
 }  // namespace stoker::sampling

@@ -1,4 +1,5 @@
-// Sampling against tests/data/arith (made by tools/reference/make_arith_golden.py), bit for bit, and its edges.
+// Sampling against tests/data/arith (made by tools/reference/make_arith_golden.py), bit for bit,
+// and its edges.
 #include "sampling/sampling.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,8 @@ class Sampling : public ::testing::Test {
 TEST_F(Sampling, PhiloxKnownAnswers) {
   using Words = std::array<uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
 TEST_F(Sampling, GumbelNoise) {
@@ -33,7 +35,8 @@ TEST_F(Sampling, GumbelNoise) {
   for (const auto& [seed, position] : cases) {
     std::vector<float> noise(707);
     gumbel(seed, position, 0, noise);
-    const std::string name = "gumbel." + std::to_string(seed) + "." + std::to_string(position) + ".out";
+    const std::string name =
+        "gumbel." + std::to_string(seed) + "." + std::to_string(position) + ".out";
     EXPECT_TRUE(same_bits(noise, golden_.f32(name))) << name;
   }
   EXPECT_EQ(choice_seed(5, 0), 5U);
@@ -43,7 +46,8 @@ TEST_F(Sampling, Penalties) {
   auto logits = golden_.f32("penalise.x");
   std::vector<int32_t> counts;
   std::vector<uint8_t> seen;
-  for (const float count : golden_.f32("penalise.counts")) counts.push_back(static_cast<int32_t>(count));
+  for (const float count : golden_.f32("penalise.counts"))
+    counts.push_back(static_cast<int32_t>(count));
   for (const float flag : golden_.f32("penalise.in_prompt")) seen.push_back(flag != 0 ? 1 : 0);
   for (size_t row = 0; row < logits.size(); row += 64) {
     penalise({logits.data() + row, 64}, counts, seen, {1.3F, 0.4F, 0.2F});
@@ -58,7 +62,9 @@ TEST_F(Sampling, Logprobs) {
 }
 
 // The golden file keeps parameters as float32; these are the numbers that they were.
-double as_written(float value) { return std::round(static_cast<double>(value) * 1000) / 1000; }
+double as_written(float value) {
+  return std::round(static_cast<double>(value) * 1000) / 1000;
+}
 
 TEST_F(Sampling, EveryCombinationOfFilters) {
   const auto logits = golden_.f32("penalise.x");
@@ -71,7 +77,8 @@ TEST_F(Sampling, EveryCombinationOfFilters) {
     for (size_t position = 0; position < 40; ++position) {
       const auto token = sample({logits.data() + position * 64, 64}, 42, position, params, scratch);
       ASSERT_TRUE(token);
-      EXPECT_EQ(*token, static_cast<int32_t>(expected[row * 40 + position])) << row << " " << position;
+      EXPECT_EQ(*token, static_cast<int32_t>(expected[row * 40 + position]))
+          << row << " " << position;
     }
   }
 }
@@ -84,7 +91,8 @@ int32_t sample_or_minus(std::vector<float> logits, const Params& params) {
 
 TEST_F(Sampling, LogitsThatAreNotFiniteAreAnErrorAndNothingAborts) {
   const float nan = std::nanf("");
-  const Params hostile[] = {{0, 0, 1, 0}, {1, 0, 1, 0}, {1e-9, 0, 1, 0}, {1, 1, 1, 0}, {1, 0, 0, 0}, {1, 0, 1, 1}, {1e-300, 3, 0.5, 0.5}};
+  const Params hostile[] = {{0, 0, 1, 0}, {1, 0, 1, 0}, {1e-9, 0, 1, 0},      {1, 1, 1, 0},
+                            {1, 0, 0, 0}, {1, 0, 1, 1}, {1e-300, 3, 0.5, 0.5}};
   for (const Params& params : hostile) {
     EXPECT_EQ(sample_or_minus({nan, nan}, params), -1);
     EXPECT_EQ(sample_or_minus({0, nan}, params), -1);

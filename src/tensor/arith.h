@@ -1,5 +1,6 @@
-// The engine's float32 arithmetic: which operations, in which order, each rounded once. Every kernel is made of these or
-// equals them bit for bit. Threads that compute flush denormals (base/worker_pool.h, FlushDenormals).
+// The engine's float32 arithmetic: which operations, in which order, each rounded once. Every
+// kernel is made of these or equals them bit for bit. Threads that compute flush denormals
+// (base/worker_pool.h, FlushDenormals).
 //
 // Source of all functions: tools/reference/v41/arith.py; docs/numerics.md tells the rules in words.
 #pragma once
@@ -16,10 +17,14 @@ inline constexpr int kLanes = 16;
 inline constexpr float kNegInf = -std::numeric_limits<float>::infinity();
 
 /// a * b + c, rounded once.
-inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
+inline float fma(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
 
 /// 2^n as a float, n in [-126, 127].
-inline float pow2(int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
+inline float pow2(int32_t n) {
+  return std::bit_cast<float>((n + 127) << 23);
+}
 
 /// e^x; 0 below -87, at most e^88. A NaN stays one.
 inline float exp(float x) {
@@ -39,7 +44,9 @@ inline float exp(float x) {
   return p * pow2(static_cast<int32_t>(n));  // exact: the result is normal
 }
 
-inline float sigmoid(float x) { return 1.0F / (1.0F + exp(-x)); }
+inline float sigmoid(float x) {
+  return 1.0F / (1.0F + exp(-x));
+}
 
 /// Natural logarithm of a positive normal number. Anything else gives some number or NaN.
 inline float log(float x) {
@@ -82,7 +89,8 @@ inline float add_lanes(float* lanes) {
   return lanes[0];
 }
 
-/// Sum of a[k] * b[k] over n columns: lane k mod 16 takes column k, ascending, by fma; then the lanes are added.
+/// Sum of a[k] * b[k] over n columns: lane k mod 16 takes column k, ascending, by fma; then the
+/// lanes are added.
 inline float lane_dot(const float* a, const float* b, int64_t n) {
   float lanes[kLanes] = {};
   int64_t k = 0;

@@ -1,4 +1,5 @@
-// The arithmetic against tests/data/arith (made by tools/reference/make_arith_golden.py), bit for bit.
+// The arithmetic against tests/data/arith (made by tools/reference/make_arith_golden.py), bit for
+// bit.
 #include "tensor/arith.h"
 
 #include <gtest/gtest.h>
@@ -25,20 +26,30 @@ class Arith : public ::testing::Test {
   FlushDenormals flush_;
 };
 
-TEST_F(Arith, Exp) { expect_each("exp", arith::exp); }
-TEST_F(Arith, Sigmoid) { expect_each("sigmoid", arith::sigmoid); }
-TEST_F(Arith, SqrtSoftplus) { expect_each("sqrt_softplus", arith::sqrt_softplus); }
-TEST_F(Arith, Log) { expect_each("log", arith::log); }
+TEST_F(Arith, Exp) {
+  expect_each("exp", arith::exp);
+}
+TEST_F(Arith, Sigmoid) {
+  expect_each("sigmoid", arith::sigmoid);
+}
+TEST_F(Arith, SqrtSoftplus) {
+  expect_each("sqrt_softplus", arith::sqrt_softplus);
+}
+TEST_F(Arith, Log) {
+  expect_each("log", arith::log);
+}
 
 TEST_F(Arith, LaneDotAndInverseRms) {
   for (const int n : {1, 15, 16, 17, 64, 96, 5120}) {
     const std::string name = "lane_dot." + std::to_string(n);
     const auto a = golden_.f32(name + ".a");
     const auto b = golden_.f32(name + ".b");
-    EXPECT_TRUE(same_bits({{arith::lane_dot(a.data(), b.data(), n)}}, golden_.f32(name + ".out"))) << n;
+    EXPECT_TRUE(same_bits({{arith::lane_dot(a.data(), b.data(), n)}}, golden_.f32(name + ".out")))
+        << n;
     const std::string rms = "inverse_rms." + std::to_string(n);
     const auto x = golden_.f32(rms + ".x");
-    EXPECT_TRUE(same_bits({{arith::inverse_rms(x.data(), n, 1e-20F)}}, golden_.f32(rms + ".out"))) << n;
+    EXPECT_TRUE(same_bits({{arith::inverse_rms(x.data(), n, 1e-20F)}}, golden_.f32(rms + ".out")))
+        << n;
   }
 }
 

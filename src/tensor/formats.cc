@@ -36,7 +36,9 @@ float amax(const float* x, int64_t n) {
   return largest;
 }
 
-float clamp_to(float x, float limit) { return std::min(std::max(x, -limit), limit); }
+float clamp_to(float x, float limit) {
+  return std::min(std::max(x, -limit), limit);
+}
 
 // The ue8m0 byte of a block: smallest power of two >= max(amax, floor) * (1 / limit).
 uint8_t block_scale(float largest, float floor, float limit) {
@@ -99,7 +101,8 @@ void encode_window(const float* x, int64_t dim, uint8_t* record) {
     const uint8_t byte = block_scale(amax(in, 32), 1e-4F, kE4m3Max);
     const float scale = ue8m0_decode(byte);
     record[dim + block] = byte;
-    for (int64_t i = 0; i < 32; ++i) record[block * 32 + i] = e4m3_encode(clamp_to(in[i] / scale, kE4m3Max));
+    for (int64_t i = 0; i < 32; ++i)
+      record[block * 32 + i] = e4m3_encode(clamp_to(in[i] / scale, kE4m3Max));
   }
 }
 
@@ -107,8 +110,9 @@ void encode_latent(const float* x, int64_t dim, uint8_t* record) {
   for (int64_t block = 0; block < dim / 16; ++block) {
     const float* in = x + block * 16;
     const float largest = amax(in, 16);
-    const uint8_t byte =
-        std::isfinite(largest) ? e4m3_encode(std::max(largest, 6 * 0x1p-9F) / kE2m1Max) : uint8_t{0x7F};
+    const uint8_t byte = std::isfinite(largest)
+                             ? e4m3_encode(std::max(largest, 6 * 0x1p-9F) / kE2m1Max)
+                             : uint8_t{0x7F};
     record[dim / 2 + block] = byte;
     encode_e2m1_pairs(in, 16, e4m3_decode(byte), record + block * 8);
   }
@@ -124,7 +128,8 @@ void encode_index(const float* x, int64_t dim, uint8_t* record) {
 }
 
 void decode_window(const uint8_t* record, int64_t dim, float* x) {
-  for (int64_t i = 0; i < dim; ++i) x[i] = e4m3_decode(record[i]) * ue8m0_decode(record[dim + i / 32]);
+  for (int64_t i = 0; i < dim; ++i)
+    x[i] = e4m3_decode(record[i]) * ue8m0_decode(record[dim + i / 32]);
 }
 
 void decode_latent(const uint8_t* record, int64_t dim, float* x) {
@@ -135,7 +140,8 @@ void decode_latent(const uint8_t* record, int64_t dim, float* x) {
 
 void decode_index(const uint8_t* record, int64_t dim, float* x) {
   for (int64_t block = 0; block < dim / 32; ++block) {
-    decode_e2m1_pairs(record + block * 16, 32, ue8m0_decode(record[dim / 2 + block]), x + block * 32);
+    decode_e2m1_pairs(record + block * 16, 32, ue8m0_decode(record[dim / 2 + block]),
+                      x + block * 32);
   }
 }
 

@@ -33,9 +33,15 @@ class Formats : public ::testing::Test {
   FlushDenormals flush_;
 };
 
-TEST_F(Formats, WindowRecord) { expect_records("fake_fp8", window_record_bytes(32), encode_window, decode_window); }
-TEST_F(Formats, IndexRecord) { expect_records("fake_fp4_ue8m0", index_record_bytes(32), encode_index, decode_index); }
-TEST_F(Formats, LatentRecord) { expect_records("fake_fp4_e4m3", latent_record_bytes(32), encode_latent, decode_latent); }
+TEST_F(Formats, WindowRecord) {
+  expect_records("fake_fp8", window_record_bytes(32), encode_window, decode_window);
+}
+TEST_F(Formats, IndexRecord) {
+  expect_records("fake_fp4_ue8m0", index_record_bytes(32), encode_index, decode_index);
+}
+TEST_F(Formats, LatentRecord) {
+  expect_records("fake_fp4_e4m3", latent_record_bytes(32), encode_latent, decode_latent);
+}
 
 TEST_F(Formats, RecordSizesOfTheReleasedModel) {
   EXPECT_EQ(window_record_bytes(512), 528);
@@ -80,12 +86,14 @@ TEST_F(Formats, Ue8m0IsTheSmallestPowerOfTwoAtLeast) {
   EXPECT_EQ(ue8m0_at_least(1.0F), 127);
   EXPECT_EQ(ue8m0_at_least(std::nextafter(1.0F, 2.0F)), 128);
   EXPECT_EQ(ue8m0_at_least(std::numeric_limits<float>::infinity()), 255);
-  for (int byte = 1; byte < 255; ++byte) EXPECT_EQ(ue8m0_decode(static_cast<uint8_t>(byte)), std::ldexp(1.0F, byte - 127));
+  for (int byte = 1; byte < 255; ++byte)
+    EXPECT_EQ(ue8m0_decode(static_cast<uint8_t>(byte)), std::ldexp(1.0F, byte - 127));
   EXPECT_TRUE(std::isnan(ue8m0_decode(255)));
 }
 
 TEST_F(Formats, ABlockThatIsNotFiniteReadsAsNan) {
-  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     float x[64] = {};
     x[40] = bad;
     uint8_t record[128];

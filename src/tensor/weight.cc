@@ -7,17 +7,21 @@
 namespace stoker {
 namespace {
 
-constexpr int64_t kTile = 32;  // rows and columns that share a scale in kFp8Tile
-constexpr int64_t kGroup = 32; // columns that share a scale in kFp4Group and kFp8Group
+constexpr int64_t kTile = 32;   // rows and columns that share a scale in kFp8Tile
+constexpr int64_t kGroup = 32;  // columns that share a scale in kFp4Group and kFp8Group
 
 // Bytes of a row of values and of scales; 0 scales for plain formats.
 int64_t row_bytes(const Weight& w) {
   switch (w.format) {
-    case WeightFormat::kBf16: return w.cols * 2;
-    case WeightFormat::kF32: return w.cols * 4;
-    case WeightFormat::kFp4Group: return w.cols / 2;
+    case WeightFormat::kBf16:
+      return w.cols * 2;
+    case WeightFormat::kF32:
+      return w.cols * 4;
+    case WeightFormat::kFp4Group:
+      return w.cols / 2;
     case WeightFormat::kFp8Tile:
-    case WeightFormat::kFp8Group: return w.cols;
+    case WeightFormat::kFp8Group:
+      return w.cols;
   }
   return 0;
 }
@@ -42,7 +46,8 @@ void decode_fp4(const uint8_t* codes, const uint8_t* scales, int64_t cols, float
 
 Weight rows_of(const Weight& weight, int64_t first, int64_t count) {
   CHECK(first >= 0 && count >= 0 && first + count <= weight.rows, "the rows are inside the matrix");
-  CHECK(weight.format != WeightFormat::kFp8Tile || first % kTile == 0, "a tile of scales is not split");
+  CHECK(weight.format != WeightFormat::kFp8Tile || first % kTile == 0,
+        "a tile of scales is not split");
   Weight part = weight;
   part.rows = count;
   part.data += first * row_bytes(weight);
@@ -59,13 +64,15 @@ void decode_row(const Weight& weight, int64_t row, float* out) {
   const uint8_t* data = weight.data + row * row_bytes(weight);
   switch (weight.format) {
     case WeightFormat::kBf16:
-      for (int64_t k = 0; k < weight.cols; ++k) out[k] = bf16_decode(load_le<uint16_t>(data + 2 * k));
+      for (int64_t k = 0; k < weight.cols; ++k)
+        out[k] = bf16_decode(load_le<uint16_t>(data + 2 * k));
       break;
     case WeightFormat::kF32:
       for (int64_t k = 0; k < weight.cols; ++k) out[k] = load_le<float>(data + 4 * k);
       break;
     case WeightFormat::kFp8Tile:
-      decode_fp8(data, weight.scale + row / kTile * ((weight.cols + kTile - 1) / kTile), weight.cols, out);
+      decode_fp8(data, weight.scale + row / kTile * ((weight.cols + kTile - 1) / kTile),
+                 weight.cols, out);
       break;
     case WeightFormat::kFp8Group:
       decode_fp8(data, weight.scale + row * (weight.cols / kGroup), weight.cols, out);

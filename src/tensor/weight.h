@@ -9,13 +9,17 @@ namespace stoker {
 enum class WeightFormat {
   kBf16,
   kF32,
-  kFp8Tile,   ///< e4m3 [rows, cols], one ue8m0 scale per 32x32 tile: scale [ceil(rows / 32), ceil(cols / 32)]
-  kFp4Group,  ///< e2m1 [rows, cols / 2], low nibble first, one ue8m0 scale per row and 32 columns: scale [rows, cols / 32]
-  kFp8Group,  ///< e4m3 [rows, cols], one ue8m0 scale per row and 32 columns: scale [rows, cols / 32]
+  kFp8Tile,   ///< e4m3 [rows, cols], one ue8m0 scale per 32x32 tile: scale [ceil(rows / 32),
+              ///< ceil(cols / 32)]
+  kFp4Group,  ///< e2m1 [rows, cols / 2], low nibble first, one ue8m0 scale per row and 32 columns:
+              ///< scale [rows, cols / 32]
+  kFp8Group,  ///< e4m3 [rows, cols], one ue8m0 scale per row and 32 columns: scale [rows, cols /
+              ///< 32]
 };
 
-/// A matrix [rows, cols], row-major, values and scales in place in the mapped file. A vector has one row. Absent: data is
-/// null. Every code of an FP8 or FP4 matrix and every scale is finite and in range, as checked at load.
+/// A matrix [rows, cols], row-major, values and scales in place in the mapped file. A vector has
+/// one row. Absent: data is null. Every code of an FP8 or FP4 matrix and every scale is finite and
+/// in range, as checked at load.
 struct Weight {
   WeightFormat format = WeightFormat::kBf16;
   int64_t rows = 0;

@@ -72,14 +72,17 @@ class GoldenFile {
 };
 
 /// Every float has the same bits; the first difference is told with both values.
-inline ::testing::AssertionResult same_bits(std::span<const float> actual, std::span<const float> expected) {
+inline ::testing::AssertionResult same_bits(std::span<const float> actual,
+                                            std::span<const float> expected) {
   if (actual.size() != expected.size()) {
-    return ::testing::AssertionFailure() << actual.size() << " values, expected " << expected.size();
+    return ::testing::AssertionFailure()
+           << actual.size() << " values, expected " << expected.size();
   }
   for (size_t i = 0; i < actual.size(); ++i) {
     if (std::bit_cast<uint32_t>(actual[i]) != std::bit_cast<uint32_t>(expected[i])) {
-      return ::testing::AssertionFailure() << "at " << i << " of " << actual.size() << ": " << std::hexfloat << actual[i]
-                                           << ", expected " << expected[i];
+      return ::testing::AssertionFailure()
+             << "at " << i << " of " << actual.size() << ": " << std::hexfloat << actual[i]
+             << ", expected " << expected[i];
     }
   }
   return ::testing::AssertionSuccess();

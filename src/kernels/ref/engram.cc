@@ -19,13 +19,14 @@ float lane_dot_of_product(const float* a, const float* b, const float* c, int64_
 
 }  // namespace
 
-void engram_gate(const float* keys, const float* value, const float* weight, int32_t hc, int64_t hidden, float eps,
-                 float* streams) {
+void engram_gate(const float* keys, const float* value, const float* weight, int32_t hc,
+                 int64_t hidden, float eps, float* streams) {
   const auto scale = static_cast<float>(std::pow(static_cast<double>(hidden), -0.5));
   for (int32_t k = 0; k < hc; ++k) {
     float* stream = streams + k * hidden;
     const float* key = keys + k * hidden;
-    const float norm = arith::inverse_rms(stream, hidden, eps) * arith::inverse_rms(key, hidden, eps);
+    const float norm =
+        arith::inverse_rms(stream, hidden, eps) * arith::inverse_rms(key, hidden, eps);
     const float dot = lane_dot_of_product(stream, weight + k * hidden, key, hidden) * norm * scale;
     const float magnitude = std::sqrt(std::isnan(dot) ? dot : std::fmax(std::abs(dot), 1e-6F));
     const float gate = arith::sigmoid(std::copysign(magnitude, dot));

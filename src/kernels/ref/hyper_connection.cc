@@ -41,14 +41,16 @@ void softmax_rows(float* comb, int32_t hc, float eps) {
 
 }  // namespace
 
-void mix_coefficients(const float* m, const MixParams& params, float* pre, float* post, float* comb) {
+void mix_coefficients(const float* m, const MixParams& params, float* pre, float* post,
+                      float* comb) {
   const int32_t hc = params.hc;
   const float eps = params.hc_eps;
   for (int32_t k = 0; k < hc; ++k) {
     pre[k] = arith::sigmoid(m[k] * params.scale[0] + params.base[k]) + eps;
     post[k] = 2.0F * arith::sigmoid(m[hc + k] * params.scale[1] + params.base[hc + k]);
   }
-  for (int32_t i = 0; i < hc * hc; ++i) comb[i] = m[2 * hc + i] * params.scale[2] + params.base[2 * hc + i];
+  for (int32_t i = 0; i < hc * hc; ++i)
+    comb[i] = m[2 * hc + i] * params.scale[2] + params.base[2 * hc + i];
   softmax_rows(comb, hc, eps);
   divide_columns(comb, hc, eps);
   for (int32_t i = 1; i < params.sinkhorn_iters; ++i) {
@@ -65,7 +67,8 @@ void collapse(const float* streams, const float* pre, int32_t hc, int64_t hidden
   }
 }
 
-void expand(const float* y, const float* post, const float* comb, int32_t hc, int64_t hidden, float* streams) {
+void expand(const float* y, const float* post, const float* comb, int32_t hc, int64_t hidden,
+            float* streams) {
   for (int64_t i = 0; i < hidden; ++i) {
     float old[kMaxStreams];
     for (int32_t j = 0; j < hc; ++j) old[j] = streams[j * hidden + i];

@@ -33,7 +33,8 @@ void score(float* values, int32_t n, Scoring scoring) {
 
 }  // namespace
 
-void route(float* logits, const RouteParams& params, std::vector<int32_t>& scratch, int32_t* ids, float* weights) {
+void route(float* logits, const RouteParams& params, std::vector<int32_t>& scratch, int32_t* ids,
+           float* weights) {
   const int32_t n = params.num_experts;
   for (int32_t e = 0; e < n; ++e) logits[e] = logits[e] / params.gate_temp;
   score(logits, n, params.scoring);
@@ -42,7 +43,8 @@ void route(float* logits, const RouteParams& params, std::vector<int32_t>& scrat
   const auto better = [&](int32_t a, int32_t b) {  // NaN last, so that the order stays one
     const float x = logits[a] + params.bias[a];
     const float y = logits[b] + params.bias[b];
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) == std::isnan(y) ? a < b : std::isnan(y);
+    if (std::isnan(x) || std::isnan(y))
+      return std::isnan(x) == std::isnan(y) ? a < b : std::isnan(y);
     return x != y ? x > y : a < b;
   };
   std::partial_sort(scratch.begin(), scratch.begin() + params.top_k, scratch.end(), better);
@@ -60,7 +62,8 @@ void route(float* logits, const RouteParams& params, std::vector<int32_t>& scrat
   }
 }
 
-void swiglu(const float* gate, const float* up, int64_t n, float limit, const float* scale, float* hidden) {
+void swiglu(const float* gate, const float* up, int64_t n, float limit, const float* scale,
+            float* hidden) {
   for (int64_t i = 0; i < n; ++i) {
     float g = gate[i];
     float u = up[i];

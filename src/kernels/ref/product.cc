@@ -13,15 +13,18 @@ namespace {
 constexpr int64_t kPanel = 16;  // outputs that are summed side by side; each in its own fixed order
 constexpr int64_t kParts = 16;  // runs of columns of product_parts
 
-// Weight rows [first, first + count) as a panel: values[k * kPanel + i] is column k of row first + i, 0 beyond count.
-void decode_panel(const Weight& w, int64_t first, int64_t count, std::vector<float>& values, std::vector<float>& row) {
+// Weight rows [first, first + count) as a panel: values[k * kPanel + i] is column k of row first +
+// i, 0 beyond count.
+void decode_panel(const Weight& w, int64_t first, int64_t count, std::vector<float>& values,
+                  std::vector<float>& row) {
   for (int64_t i = 0; i < kPanel; ++i) {
     if (i < count) {
       decode_row(w, first + i, row.data());
     } else {
       std::fill(row.begin(), row.end(), 0.0F);
     }
-    for (int64_t k = 0; k < w.cols; ++k) values[static_cast<size_t>(k * kPanel + i)] = row[static_cast<size_t>(k)];
+    for (int64_t k = 0; k < w.cols; ++k)
+      values[static_cast<size_t>(k * kPanel + i)] = row[static_cast<size_t>(k)];
   }
 }
 
@@ -50,7 +53,8 @@ void sum_pairs(const float* x, const float* panel, int64_t cols, int64_t block, 
 
 // Runs sum(x row, panel, acc) for every panel of w and every row of x.
 template <class Sum>
-void for_each_panel(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t y_stride, const Sum& sum) {
+void for_each_panel(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t y_stride,
+                    const Sum& sum) {
   pool.run((w.rows + kPanel - 1) / kPanel, [&](int64_t piece, int /*worker*/) {
     const int64_t first = piece * kPanel;
     const int64_t count = std::min(kPanel, w.rows - first);
@@ -68,7 +72,8 @@ void for_each_panel(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t
 std::vector<float> rounded_to_bf16(Rows x, int64_t cols) {
   std::vector<float> rounded(static_cast<size_t>(x.count * cols));
   for (int64_t r = 0; r < x.count; ++r) {
-    std::transform(x.data + r * x.stride, x.data + r * x.stride + cols, rounded.begin() + r * cols, bf16_round);
+    std::transform(x.data + r * x.stride, x.data + r * x.stride + cols, rounded.begin() + r * cols,
+                   bf16_round);
   }
   return rounded;
 }

@@ -9,7 +9,8 @@ namespace {
 
 // The dimension whose channel turns `rotations` times over the original context.
 double correction(double rotations, int32_t dim, double base, const Yarn& yarn) {
-  return dim * std::log(yarn.original_max_position_embeddings / (rotations * 2 * std::numbers::pi)) /
+  return dim *
+         std::log(yarn.original_max_position_embeddings / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(base));
 }
 
@@ -20,9 +21,12 @@ std::vector<float> inverse_frequencies(int32_t dim, double base, const Yarn* yar
   float low = 0;
   float width = 1;
   if (yarn != nullptr) {
-    low = static_cast<float>(std::max(std::floor(correction(yarn->beta_fast, dim, base, *yarn)), 0.0));
-    const auto high = static_cast<float>(std::min(std::ceil(correction(yarn->beta_slow, dim, base, *yarn)), dim - 1.0));
-    width = static_cast<float>(std::max(static_cast<double>(high) - static_cast<double>(low), 1e-3));
+    low = static_cast<float>(
+        std::max(std::floor(correction(yarn->beta_fast, dim, base, *yarn)), 0.0));
+    const auto high = static_cast<float>(
+        std::min(std::ceil(correction(yarn->beta_slow, dim, base, *yarn)), dim - 1.0));
+    width =
+        static_cast<float>(std::max(static_cast<double>(high) - static_cast<double>(low), 1e-3));
   }
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const auto period = static_cast<float>(std::pow(base, static_cast<double>(2 * i) / dim));
