@@ -1,4 +1,5 @@
-// A checkpoint directory: config, tokenizer files, and weights mapped from safetensors files, all checked at open.
+// A checkpoint directory: config, tokenizer files, and weights mapped from safetensors files, all
+// checked at open.
 #pragma once
 
 #include <functional>
@@ -8,18 +9,11 @@
 
 #include "base/mapped_file.h"
 #include "checkpoint/config.h"
+#include "checkpoint/side_files.h"
 #include "checkpoint/weights.h"
 #include "stoker/result.h"
 
 namespace stoker {
-
-/// generation_config.json, where present. `do_sample: false` reads as temperature 0.
-struct GenerationConfig {
-  std::optional<double> temperature;
-  std::optional<double> top_p;
-  std::optional<int32_t> top_k;
-  std::vector<int32_t> eos_token_ids;  ///< of the file; empty where it says nothing
-};
 
 /// What one tensor of the files is, for people.
 struct TensorSummary {
@@ -31,17 +25,17 @@ struct TensorSummary {
 
 /// What headers say, before anything is judged: for `stoker inspect`.
 struct CheckpointSurvey {
-  std::optional<ModelConfig> config;  ///< none: see problems
-  std::vector<TensorSummary> tensors; ///< in the order of the files
-  std::vector<std::string> problems;  ///< all of them, each with expected, found and file
+  std::optional<ModelConfig> config;   ///< none: see problems
+  std::vector<TensorSummary> tensors;  ///< in the order of the files
+  std::vector<std::string> problems;   ///< all of them, each with expected, found and file
 };
 
 /// An opened checkpoint. Immutable; weights borrow from its mappings and live as long as it.
 class Checkpoint {
  public:
-  /// progress(fraction) is called from the calling thread while codes are checked; may be null. Errors: kNotFound,
-  /// kIo, kInvalidArgument and kUnsupported (config), kCorruptData (files; all tensor problems in one error, the first 20
-  /// of them spelled out).
+  /// progress(fraction) is called from the calling thread while codes are checked; may be null.
+  /// Errors: kNotFound, kIo, kInvalidArgument and kUnsupported (config), kCorruptData (files; all
+  /// tensor problems in one error, the first 20 of them spelled out).
   static Result<Checkpoint> open(const std::string& dir, int num_threads,
                                  const std::function<void(double fraction)>& progress = {});
 

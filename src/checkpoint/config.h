@@ -1,4 +1,5 @@
-// config.json: the sizes and constants of a model, checked against each other once. Nothing later checks them again.
+// config.json: the sizes and constants of a model, checked against each other once. Nothing later
+// checks them again.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ struct YarnConfig {
   double original_max_position_embeddings = 0;
 };
 
-/// Names are the released keys of config.json (tools/reference/v41, docs/formats.md). Every number is in range, every list
-/// of layers ascending and inside the model, and related sizes fit each other.
+/// Names are the released keys of config.json (tools/reference/v41, docs/formats.md). Every number
+/// is in range, every list of layers ascending and inside the model, and related sizes fit each
+/// other.
 struct ModelConfig {
   int32_t vocab_size = 0;
   int32_t hidden_size = 0;
@@ -51,8 +53,8 @@ struct ModelConfig {
   float routed_scaling_factor = 1;
   float gate_temp = 1;
 
-  std::vector<int32_t> compress_ratios;         ///< [num_hidden_layers]; 0: window only
-  std::vector<int32_t> kv_source_layer_ids;     ///< each is an index source too
+  std::vector<int32_t> compress_ratios;      ///< [num_hidden_layers]; 0: window only
+  std::vector<int32_t> kv_source_layer_ids;  ///< each is an index source too
   std::vector<int32_t> index_source_layer_ids;
   int32_t index_n_heads = 0;
   int32_t index_head_dim = 0;
@@ -65,8 +67,9 @@ struct ModelConfig {
   int32_t hc_sinkhorn_iters = 0;
   float hc_eps = 0;
 
-  std::vector<int32_t> engram_layer_ids;       ///< empty: no Engram; the fields below are then unset
-  std::vector<int64_t> engram_num_embeddings;  ///< rows of each table; equal to the sums of its primes
+  std::vector<int32_t> engram_layer_ids;  ///< empty: no Engram; the fields below are then unset
+  std::vector<int64_t>
+      engram_num_embeddings;  ///< rows of each table; equal to the sums of its primes
   int64_t engram_vocab_size = 0;
   int32_t engram_max_ngram_size = 0;
   int32_t engram_n_heads = 0;
@@ -74,7 +77,8 @@ struct ModelConfig {
   int32_t engram_pad_token_id = 0;
   int32_t engram_compressed_vocab_size = 0;
 
-  int32_t num_nextn_predict_layers = 0;  ///< draft stages; 0: no draft head, the fields below are then unset
+  int32_t num_nextn_predict_layers =
+      0;  ///< draft stages; 0: no draft head, the fields below are then unset
   int32_t dspark_block_size = 0;
   int32_t dspark_noise_token_id = 0;
   int32_t dspark_markov_rank = 0;
@@ -89,7 +93,8 @@ struct ModelConfig {
   /// Columns of one Engram look-up: (engram_max_ngram_size - 1) * engram_n_heads.
   int32_t engram_columns() const { return (engram_max_ngram_size - 1) * engram_n_heads; }
 
-  /// The largest KV source at or before `layer` (likewise index source); -1 for a layer with ratio 0.
+  /// The largest KV source at or before `layer` (likewise index source); -1 for a layer with ratio
+  /// 0.
   int32_t kv_source_of(int32_t layer) const;
   int32_t index_source_of(int32_t layer) const;
   bool is_kv_source(int32_t layer) const;
@@ -98,14 +103,16 @@ struct ModelConfig {
   int32_t engram_index_of(int32_t layer) const;
 };
 
-/// Reads config.json in its composite or flat form, with the released or the short key names (docs/formats.md). Errors name
-/// the key, what was expected and what was found: kCorruptData for what is not JSON, kInvalidArgument for values that are
-/// missing, wrong or contradictory, kUnsupported for another architecture or a switch that this engine does not have.
+/// Reads config.json in its composite or flat form, with the released or the short key names
+/// (docs/formats.md). Errors name the key, what was expected and what was found: kCorruptData for
+/// what is not JSON, kInvalidArgument for values that are missing, wrong or contradictory,
+/// kUnsupported for another architecture or a switch that this engine does not have.
 Result<ModelConfig> parse_config(std::string_view text);
 
-/// The prime moduli of the Engram tables: [layer][ngram size - 2][head], ascending from engram_vocab_size, none used twice.
-/// Source: tools/reference/v41/engram.py, bucket_primes.
-std::vector<std::vector<std::vector<int64_t>>> engram_primes(size_t num_layers, int32_t max_ngram_size, int32_t num_heads,
-                                                             int64_t vocab_size);
+/// The prime moduli of the Engram tables: [layer][ngram size - 2][head], ascending from
+/// engram_vocab_size, none used twice. Source: tools/reference/v41/engram.py, bucket_primes.
+std::vector<std::vector<std::vector<int64_t>>> engram_primes(size_t num_layers,
+                                                             int32_t max_ngram_size,
+                                                             int32_t num_heads, int64_t vocab_size);
 
 }  // namespace stoker

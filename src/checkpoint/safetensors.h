@@ -1,5 +1,5 @@
-// The safetensors container: an 8-byte header length, a JSON header, tensors. Reading never trusts the header further
-// than the file goes.
+// The safetensors container: an 8-byte header length, a JSON header, tensors. Reading never trusts
+// the header further than the file goes.
 #pragma once
 
 #include <string>
@@ -17,9 +17,10 @@ struct NamedTensor {
   TensorView view;  ///< borrows from the bytes that were parsed
 };
 
-/// The tensors of a file image, in the order of their data. `name` stands in messages. Errors: kCorruptData with the tensor
-/// and what was expected and found: short or overlong header, repeated names, unknown dtypes, negative or overflowing
-/// shapes, offsets that do not match the shape, overlap, leave a gap or pass the end.
+/// The tensors of a file image, in the order of their data. `name` stands in messages. Errors:
+/// kCorruptData with the tensor and what was expected and found: short or overlong header, repeated
+/// names, unknown dtypes, negative or overflowing shapes, offsets that do not match the shape,
+/// overlap, leave a gap or pass the end.
 Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string& name);
 
 /// A tensor to be written: borrowed bytes, row-major.
@@ -30,7 +31,8 @@ struct TensorToWrite {
   Bytes bytes;
 };
 
-/// The image of a file with these tensors in the given order, the header padded with spaces to 8 bytes.
+/// The image of a file with these tensors in the given order, the header padded with spaces to 8
+/// bytes.
 std::string serialize_safetensors(const std::vector<TensorToWrite>& tensors);
 
 }  // namespace stoker

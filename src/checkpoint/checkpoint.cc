@@ -1,0 +1,132 @@
+#include "checkpoint/checkpoint.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/try.h"
+#include "checkpoint/binding.h"
+#include "checkpoint/codes.h"
+#include "checkpoint/inventory.h"
+#include "checkpoint/shards.h"
+
+namespace stoker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxConfigBytes = size_t{4} << 20;
+constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+// Beyond it, Engram tables are not read at load: their rows are checked as they are looked up.
+constexpr int64_t kMaxCheckedEngramBytes = int64_t{4} << 30;
+
+Result<void> check_directory(const std::string& dir) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(dir, failed);
+  if (fs::is_directory(status)) return {};
+  if (failed && status.type() != fs::file_type::not_found) {
+    return Error{ErrorCode::kIo, dir + ": " + failed.message(), ""};
+  }
+  return Error{ErrorCode::kNotFound,
+               dir + ": expected a directory with a checkpoint, found " +
+                   (status.type() == fs::file_type::not_found ? "nothing" : "a file"),
+               ""};
+}
+
+// A file's text; none if there is no such file. A link that leads nowhere is an error.
+Result<std::optional<std::string>> read_optional(const std::string& path, size_t max_bytes) {
+  std::error_code failed;
+  if (!fs::exists(fs::symlink_status(path, failed))) return std::optional<std::string>();
+  TRY_ASSIGN(std::string text, read_file(path, max_bytes));
+  return std::optional(std::move(text));
+}
+
+Result<ModelConfig> read_config(const std::string& dir) {
+  const std::string path = dir + "/config.json";
+  TRY_ASSIGN(const std::string text, read_file(path, kMaxConfigBytes));
+  return parse_config(text).with(path);
+}
+
+Result<GenerationConfig> read_generation_config(const std::string& dir, int32_t vocab_size) {
+  const std::string path = dir + "/generation_config.json";
+  TRY_ASSIGN(const auto text, read_optional(path, kMaxConfigBytes));
+  if (!text) return GenerationConfig();
+  return parse_generation_config(*text, vocab_size).with(path);
+}
+
+Result<void> read_tokenizer_config(const std::string& dir) {
+  const std::string path = dir + "/tokenizer_config.json";
+  const auto text = read_optional(path, kMaxConfigBytes);
+  if (!text) return text.error();
+  if (!*text) return {};
+  return check_tokenizer_config(**text).with(path);
+}
+
+// Whether a tensor holds the scales of another one: these are no parameters.
+bool is_scale(const NamedTensor& tensor) {
+  return tensor.name.ends_with(".scale");
+}
+
+TensorSummary summary_of(const NamedTensor& tensor) {
+  TensorSummary summary;
+  summary.part = part_of(tensor.name);
+  summary.name = tensor.name;
+  summary.bytes = tensor.view.size_bytes;
+  if (is_scale(tensor)) return summary;
+  const DTypeInfo& dtype = dtype_info(tensor.view.dtype);
+  const bool is_packed =
+      dtype.dtype == DType::kI8 || dtype.dtype == DType::kU8;  // two e2m1 codes a byte
+  summary.num_parameters = tensor.view.size_bytes / dtype.size_bytes * (is_packed ? 2 : 1);
+  return summary;
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::open(const std::string& dir, int num_threads,
+                                    const std::function<void(double fraction)>& progress) {
+  if (auto checked = check_directory(dir); !checked) return checked.error();
+  Checkpoint checkpoint;
+  TRY_ASSIGN(checkpoint.config_, read_config(dir));
+  TRY_ASSIGN(checkpoint.generation_, read_generation_config(dir, checkpoint.config_.vocab_size));
+  if (auto checked = read_tokenizer_config(dir); !checked) return checked.error();
+  TRY_ASSIGN(checkpoint.tokenizer_json_,
+             read_optional(dir + "/tokenizer.json", kMaxTokenizerBytes));
+
+  Shards shards = open_shards(dir);
+  if (!shards.problems.empty()) return joined(shards.problems).with(dir);
+  Binding binding = bind_weights(checkpoint.config_, shards, kMaxCheckedEngramBytes);
+  if (!binding.problems.empty()) return joined(binding.problems).with(dir);
+  if (auto checked = check_codes(binding.codes, num_threads, progress); !checked)
+    return checked.error().with(dir);
+
+  checkpoint.weights_ = std::move(binding.weights);
+  checkpoint.weight_bytes_ = binding.weight_bytes;
+  checkpoint.unused_ = std::move(binding.unused);
+  checkpoint.files_ = std::move(shards.files);
+  return checkpoint;
+}
+
+Result<CheckpointSurvey> Checkpoint::survey(const std::string& dir) {
+  if (auto checked = check_directory(dir); !checked) return checked.error();
+  CheckpointSurvey survey;
+  const auto note = [&](const Error& error) { survey.problems.push_back(error.message); };
+
+  auto config = read_config(dir);
+  if (!config) note(config.error());
+  const int32_t vocab_size = config ? config->vocab_size : INT32_MAX;
+  if (const auto generation = read_generation_config(dir, vocab_size); !generation)
+    note(generation.error());
+  if (const auto checked = read_tokenizer_config(dir); !checked) note(checked.error());
+
+  const Shards shards = open_shards(dir);
+  for (const Error& problem : shards.problems) note(problem);
+  for (const StoredTensor& stored : shards.tensors)
+    survey.tensors.push_back(summary_of(stored.tensor));
+  if (config && shards.problems.empty()) {
+    for (const Error& problem : bind_weights(*config, shards, 0).problems) note(problem);
+  }
+  if (config) survey.config = *std::move(config);
+  return survey;
+}
+
+}  // namespace stoker

@@ -1,0 +1,200 @@
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/json.h"
+#include "base/try.h"
+#include "checkpoint/json_text.h"
+
+namespace stoker {
+namespace {
+
+constexpr uint64_t kPrefixBytes = 8;
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kMaxDepth = 4;
+constexpr size_t kMaxDims = 8;
+// Bounds what parsing allocates: a value of a real header takes about 7 bytes of text.
+constexpr size_t kMinBytesPerValue = 4;
+constexpr size_t kFreeValues = 64;
+
+Error corrupt(const std::string& where, const std::string& expected, const std::string& what) {
+  return {ErrorCode::kCorruptData, where + ": expected " + expected + ", found " + what, ""};
+}
+
+Result<std::string_view> header_text(Bytes file, const std::string& name) {
+  if (file.size() < kPrefixBytes) {
+    return corrupt(name, "a header length of 8 bytes", "a file of " + std::to_string(file.size()));
+  }
+  const auto length = load_le<uint64_t>(file.data());
+  const uint64_t limit = std::min<uint64_t>(file.size() - kPrefixBytes, kMaxHeaderBytes);
+  if (length > limit) {
+    return corrupt(name, "a header of at most " + std::to_string(limit) + " bytes",
+                   "a header length of " + std::to_string(length));
+  }
+  const auto* text = reinterpret_cast<const char*>(file.data() + kPrefixBytes);
+  return std::string_view(text, static_cast<size_t>(length));
+}
+
+// Reads one entry of the header. `data` is what follows the header.
+class EntryReader {
+ public:
+  EntryReader(Bytes data, const std::string& file, const Json::Member& member)
+      : data_(data),
+        where_(file + ": tensor " + json_quote(member.first)),
+        name_(member.first),
+        entry_(member.second) {}
+
+  Result<NamedTensor> read() const {
+    if (!entry_.is_object() || entry_.members().size() != 3) {
+      return corrupt(where_, "an object of dtype, shape and data_offsets", found(entry_));
+    }
+    NamedTensor tensor;
+    tensor.name = name_;
+    TRY_ASSIGN(tensor.view.dtype, dtype());
+    TRY_ASSIGN(tensor.view.shape, integers("shape"));
+    TRY_ASSIGN(const int64_t size, size_of(tensor.view));
+    TRY_ASSIGN(const Shape offsets, integers("data_offsets"));
+    const auto data_size = static_cast<int64_t>(data_.size());
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size) {
+      return corrupt(
+          where_,
+          "data_offsets [begin, end] within the " + std::to_string(data_size) + " bytes of data",
+          to_string(offsets));
+    }
+    if (offsets[1] - offsets[0] != size) {
+      return corrupt(where_,
+                     std::to_string(size) + " bytes of data for " +
+                         dtype_info(tensor.view.dtype).name + " " + to_string(tensor.view.shape),
+                     "data_offsets " + to_string(offsets));
+    }
+    tensor.view.data = data_.data() + offsets[0];
+    tensor.view.size_bytes = size;
+    return tensor;
+  }
+
+ private:
+  Result<const Json*> member(const char* key) const {
+    if (const Json* value = entry_.find(key)) return value;
+    return corrupt(where_, std::string("the key ") + key, "none of that name");
+  }
+
+  Result<DType> dtype() const {
+    TRY_ASSIGN(const Json* value, member("dtype"));
+    const auto dtype = value->is_string() ? dtype_of(value->as_string()) : std::nullopt;
+    if (dtype) return *dtype;
+    return corrupt(where_, "a dtype of this engine (docs/formats.md)", found(*value));
+  }
+
+  // A short list of integers that are not negative.
+  Result<Shape> integers(const char* key) const {
+    TRY_ASSIGN(const Json* value, member(key));
+    Shape numbers;
+    bool good = value->is_array() && value->items().size() <= kMaxDims;
+    for (const Json& item : value->items()) {
+      const auto number = item.as_int();
+      good = good && number && *number >= 0;
+      if (good) numbers.push_back(*number);
+    }
+    if (good) return numbers;
+    return corrupt(where_,
+                   std::string(key) + " to be at most 8 integers from 0 to 9223372036854775807",
+                   found(*value));
+  }
+
+  Result<int64_t> size_of(const TensorView& view) const {
+    int64_t size = dtype_info(view.dtype).size_bytes;
+    for (const int64_t dim : view.shape) {
+      if (__builtin_mul_overflow(size, dim, &size)) {
+        return corrupt(where_, "a shape whose size fits 63 bits", to_string(view.shape));
+      }
+    }
+    return size;
+  }
+
+  Bytes data_;
+  std::string where_;
+  const std::string& name_;
+  const Json& entry_;
+};
+
+Result<void> check_metadata(const Json& metadata, const std::string& name) {
+  const auto& members = metadata.members();
+  const bool strings = std::all_of(members.begin(), members.end(),
+                                   [](const Json::Member& m) { return m.second.is_string(); });
+  if (metadata.is_object() && strings) return {};
+  return corrupt(name + ": __metadata__", "an object of strings", found(metadata));
+}
+
+// In the order of their data, which they must cover: no overlap, no gap, nothing after the last.
+Result<void> check_cover(const std::vector<NamedTensor>& tensors, Bytes data,
+                         const std::string& name) {
+  int64_t end = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const int64_t begin = tensor.view.data - data.data();
+    if (begin != end) {
+      return corrupt(name + ": tensor " + json_quote(tensor.name),
+                     "its data to begin at " + std::to_string(end) +
+                         ", where the data of the one before it ends",
+                     std::to_string(begin) + (begin < end ? ": they overlap" : ": a gap"));
+    }
+    end += tensor.view.size_bytes;
+  }
+  if (end == static_cast<int64_t>(data.size())) return {};
+  return corrupt(name, std::to_string(end) + " bytes of data, as the header says",
+                 std::to_string(data.size()));
+}
+
+}  // namespace
+
+Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string& name) {
+  TRY_ASSIGN(const std::string_view text, header_text(file, name));
+  TRY_ASSIGN(const Json header,
+             parse_json_object(text, kMaxDepth, text.size() / kMinBytesPerValue + kFreeValues)
+                 .with(name + ": header"));
+  const Bytes data = file.subspan(kPrefixBytes + text.size());
+  std::vector<NamedTensor> tensors;
+  tensors.reserve(header.members().size());
+  for (const Json::Member& member : header.members()) {
+    if (member.first == "__metadata__") {
+      if (auto checked = check_metadata(member.second, name); !checked) return checked.error();
+      continue;
+    }
+    TRY_ASSIGN(NamedTensor tensor, EntryReader(data, name, member).read());
+    tensors.push_back(std::move(tensor));
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return std::pair(a.view.data, a.view.size_bytes) < std::pair(b.view.data, b.view.size_bytes);
+  });
+  if (auto covered = check_cover(tensors, data, name); !covered) return covered.error();
+  return tensors;
+}
+
+std::string serialize_safetensors(const std::vector<TensorToWrite>& tensors) {
+  std::vector<Json::Member> header;
+  size_t size = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    std::vector<Json> shape;
+    for (const int64_t dim : tensor.shape) shape.push_back(Json::integer(dim));
+    std::vector<Json> offsets{Json::unsigned_integer(size),
+                              Json::unsigned_integer(size + tensor.bytes.size())};
+    header.emplace_back(tensor.name,
+                        Json::object({{"dtype", Json::string(dtype_info(tensor.dtype).name)},
+                                      {"shape", Json::array(std::move(shape))},
+                                      {"data_offsets", Json::array(std::move(offsets))}}));
+    size += tensor.bytes.size();
+  }
+  std::string text = Json::object(std::move(header)).dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string image;
+  image.reserve(kPrefixBytes + text.size() + size);
+  append_le<uint64_t>(image, text.size());
+  image += text;
+  for (const TensorToWrite& tensor : tensors) {
+    image.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  return image;
+}
+
+}  // namespace stoker
