@@ -12,8 +12,8 @@ port=8765
 
 # The first URI of this machine's own Debian sources, in either format.
 configured_mirror() {
-  cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-    sed -n -E 's/^(deb( \[[^]]*\])?|URIs:) +([^ ]+\/debian)\/?( .*)?$/\3/p' | head -n1
+  find /etc/apt -name '*.list' -o -name '*.sources' | xargs cat |
+    sed -n -E 's/^(deb( \[[^]]*\])?|URIs:) +([^ ]+\/debian)\/?( .*)?$/\3/p' | sed -n 1p
 }
 
 # A minimal Debian in $root with this machine's package sources, certificates and name look-up.
