@@ -1,0 +1,16 @@
+// The commands of the program. Each takes its own arguments and returns the exit code of the
+// process.
+#pragma once
+
+#include "options.h"
+
+namespace stoker {
+
+int inspect_command(const Arguments& arguments);
+int generate_command(const Arguments& arguments);
+int chat_command(const Arguments& arguments);
+int tokenize_command(const Arguments& arguments);
+int trace_command(const Arguments& arguments);
+int serve_command(const Arguments& arguments);
+
+}  // namespace stoker

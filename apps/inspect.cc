@@ -1,0 +1,140 @@
+// stoker inspect: what is in a checkpoint, and whether this machine can hold it.
+#include "stoker/inspect.h"
+
+#include <cstdio>
+#include <string>
+
+#include "commands.h"
+#include "common.h"
+#include "json_text.h"
+#include "output.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kExamples =
+    "  stoker inspect demo\n"
+    "  stoker inspect /models/DeepSeek-V4.1-Flash --json\n";
+
+std::string formatted(const char* format, double value, const char* unit) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, value, unit);
+  return buffer;
+}
+
+/// 14043348 -> "13.4 MiB"
+std::string size_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return formatted("%.1f %s", value, kUnits[unit]);
+}
+
+/// 14400000 -> "14.4 M"
+std::string count_text(int64_t count) {
+  constexpr const char* kUnits[] = {"K", "M", "G", "T"};
+  if (count < 1000) return std::to_string(count);
+  double value = static_cast<double>(count) / 1000;
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  return formatted("%.1f %s", value, kUnits[unit]);
+}
+
+std::string row(const std::string& name, const std::string& value) {
+  constexpr size_t kNameWidth = 26;
+  return "  " + name + std::string(name.size() < kNameWidth ? kNameWidth - name.size() : 1, ' ') +
+         value + "\n";
+}
+
+std::string parts_text(const Inspection& inspection) {
+  std::string text = "\nParts\n";
+  for (const CheckpointPart& part : inspection.parts) {
+    text += row(part.name, size_text(part.bytes) + ", " + count_text(part.num_parameters) +
+                               " parameters in " + std::to_string(part.num_tensors) + " tensors");
+  }
+  return text + row("all", size_text(inspection.weight_bytes));
+}
+
+std::string machine_text(const Inspection& inspection) {
+  const std::string tokens =
+      inspection.max_tokens_in_memory > 0
+          ? std::to_string(inspection.max_tokens_in_memory) + " over all sequences"
+          : "does not fit";
+  return "\nThis machine\n" + row("memory", size_text(inspection.machine_memory_bytes)) +
+         row("state of a sequence", size_text(inspection.bytes_per_sequence) + " and " +
+                                        size_text(inspection.bytes_per_token) + " for each token") +
+         row("tokens beside the weights", tokens);
+}
+
+std::string problems_text(const Inspection& inspection) {
+  if (inspection.problems.empty()) return "\nNo problems found.\n";
+  std::string text = "\nProblems\n";
+  for (const std::string& problem : inspection.problems) text += "  " + problem + "\n";
+  return text;
+}
+
+std::string whole_text(const Inspection& inspection) {
+  std::string text = inspection.name + " (" + inspection.path + ")\n";
+  for (const auto& [name, value] : inspection.facts) text += row(name, value);
+  return text + parts_text(inspection) + machine_text(inspection) + problems_text(inspection);
+}
+
+std::string parts_json(const Inspection& inspection) {
+  std::vector<std::string> parts;
+  for (const CheckpointPart& part : inspection.parts) {
+    parts.push_back(JsonObject()
+                        .add("name", json_string(part.name))
+                        .add("num_tensors", std::to_string(part.num_tensors))
+                        .add("num_parameters", std::to_string(part.num_parameters))
+                        .add("bytes", std::to_string(part.bytes))
+                        .text());
+  }
+  return json_array(parts);
+}
+
+std::string whole_json(const Inspection& inspection) {
+  JsonObject facts;
+  for (const auto& [name, value] : inspection.facts) facts.add(name, json_string(value));
+  std::vector<std::string> problems;
+  for (const std::string& problem : inspection.problems) problems.push_back(json_string(problem));
+  return JsonObject()
+             .add("name", json_string(inspection.name))
+             .add("path", json_string(inspection.path))
+             .add("facts", facts.text())
+             .add("parts", parts_json(inspection))
+             .add("problems", json_array(problems))
+             .add("weight_bytes", std::to_string(inspection.weight_bytes))
+             .add("machine_memory_bytes", std::to_string(inspection.machine_memory_bytes))
+             .add("bytes_per_token", std::to_string(inspection.bytes_per_token))
+             .add("bytes_per_sequence", std::to_string(inspection.bytes_per_sequence))
+             .add("max_tokens_in_memory", std::to_string(inspection.max_tokens_in_memory))
+             .text() +
+         "\n";
+}
+
+}  // namespace
+
+int inspect_command(const Arguments& arguments) {
+  std::string model;
+  bool json = false;
+  OptionParser parser("inspect",
+                      "Shows what is in a checkpoint, what this machine can hold of it, and what "
+                      "is wrong with it (then "
+                      "the exit code is 3).",
+                      kExamples);
+  parser.positional("MODEL", &model, kModelHelp);
+  parser.flag("--json", &json, "Print one object");
+  if (const auto code = parser.parse(arguments)) return *code;
+
+  const Result<Inspection> inspection = inspect(model);
+  if (!inspection) return report(inspection.error());
+  Output out;
+  out.write(json ? whole_json(*inspection) : whole_text(*inspection));
+  const Result<void> written = out.result();
+  if (!written) return report(written.error());
+  return inspection->problems.empty() ? 0 : error_code_info(ErrorCode::kCorruptData).exit_code;
+}
+
+}  // namespace stoker

@@ -1,0 +1,86 @@
+// The program "stoker": picks the command.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "commands.h"
+#include "common.h"
+#include "stoker/process.h"
+#include "stoker/version.h"
+
+namespace stoker {
+namespace {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments&);
+};
+
+constexpr Command kCommands[] = {
+    {"serve", "answer over HTTP", serve_command},
+    {"chat", "a conversation in the terminal", chat_command},
+    {"generate", "answer one prompt", generate_command},
+    {"inspect", "what is in a checkpoint, and does it fit here", inspect_command},
+    {"tokenize", "text to token ids, or back", tokenize_command},
+    {"trace", "write down what the model computes, for comparison", trace_command},
+};
+
+void print_help(std::FILE* out) {
+  std::fputs(
+      "Usage: stoker COMMAND MODEL [OPTIONS]\n\nRuns DeepSeek-V4.1 checkpoints. MODEL is a "
+      "checkpoint "
+      "directory, or the name demo.\n\nCommands:\n",
+      out);
+  for (const Command& command : kCommands)
+    std::fprintf(out, "  %-10s %s\n", command.name, command.summary);
+  std::fputs(
+      "\n  --version  print the version\n  --help     print this; stoker COMMAND --help tells "
+      "more\n\n"
+      "Examples:\n"
+      "  stoker generate demo --user 'What is the capital of France?'\n"
+      "  stoker serve demo\n",
+      out);
+}
+
+int run(const Arguments& arguments) {
+  const std::string first = arguments.empty() ? "" : arguments.front();
+  if (first == "--help") {
+    print_help(stdout);
+    return 0;
+  }
+  if (first == "--version") {
+    std::printf("stoker %s\n", version());
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (first == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+  }
+  if (!arguments.empty())
+    std::fprintf(stderr, "stoker: expected a command, found '%s'\n\n", first.c_str());
+  print_help(stderr);
+  return error_code_info(ErrorCode::kInvalidArgument).exit_code;
+}
+
+int run_and_catch(const Arguments& arguments) {
+  try {
+    return run(arguments);
+  } catch (const std::bad_alloc&) {
+    return report({ErrorCode::kResourceExhausted, "no memory left", ""});
+  } catch (const std::exception& error) {
+    return report({ErrorCode::kInternal, error.what(), ""});
+  }
+}
+
+}  // namespace
+}  // namespace stoker
+
+int main(int argc, char** argv) {
+  std::signal(
+      SIGPIPE,
+      SIG_DFL);  // a reader that goes away ends us without a word, whatever our parent ignores
+  stoker::install_mapping_guard();
+  return stoker::run_and_catch({argv + (argc > 0 ? 1 : 0), argv + argc});
+}

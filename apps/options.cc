@@ -1,0 +1,214 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "stoker/error.h"
+
+namespace stoker {
+namespace {
+
+template <class Number>
+std::string expected_number() {
+  if constexpr (std::is_floating_point_v<Number>) {
+    return "a number";
+  } else {
+    return "a whole number from " + std::to_string(std::numeric_limits<Number>::min()) + " to " +
+           std::to_string(std::numeric_limits<Number>::max());
+  }
+}
+
+/// Reads `text` as a Number into `place`, a Number or an optional one.
+template <class Number, class Place>
+std::function<std::string(const std::string&)> take_number(Place* place) {
+  return [place](const std::string& text) -> std::string {
+    Number number{};
+    const char* end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data(), end, number);
+    if (code != std::errc() || stop != end) {
+      return "expected " + expected_number<Number>() + ", found '" + text + "'";
+    }
+    *place = number;
+    return {};
+  };
+}
+
+}  // namespace
+
+struct OptionParser::Impl {
+  struct Slot {
+    CLI::Option* option;
+    std::string name, help;
+    Count count;
+    Take take;
+  };
+
+  /// Hands the values that were given to a slot; returns what is wrong with them, or nothing.
+  static std::string fill(const Slot& slot) {
+    const std::vector<std::string>& values = slot.option->results();
+    if (values.empty() && slot.count == Count::kExactlyOnce)
+      return "expected " + slot.name + ": " + slot.help;
+    if (values.size() > 1 && slot.count != Count::kAny) {
+      return slot.name + ": expected once, found " + std::to_string(values.size()) + " times";
+    }
+    for (const std::string& value : values) {
+      const std::string problem = slot.take(value);
+      if (!problem.empty()) return slot.name + ": " + problem;
+    }
+    return {};
+  }
+
+  explicit Impl(const std::string& summary, const std::string& name)
+      : app(summary, "stoker " + name), command(name) {}
+
+  CLI::App app;
+  std::string command;
+  std::vector<Slot> slots;
+  std::vector<std::string> names;  ///< of all options, for the refusal of an unknown one
+};
+
+OptionParser::OptionParser(const std::string& command, const std::string& summary,
+                           const std::string& examples)
+    : impl_(std::make_unique<Impl>(summary, command)) {
+  impl_->app.set_help_flag("--help", "Print this and exit");
+  impl_->app.footer("Examples:\n" + examples);
+}
+
+OptionParser::~OptionParser() = default;
+
+void OptionParser::flag(const std::string& name, bool* place, const std::string& help) {
+  impl_->app.add_flag(name, *place, help);
+  impl_->names.push_back(name);
+}
+
+void OptionParser::positional(const std::string& name, std::string* place,
+                              const std::string& help) {
+  add(name, " ", help, Count::kExactlyOnce, [place](const std::string& value) {
+    *place = value;
+    return std::string();
+  });
+}
+
+void OptionParser::add(const std::string& name, const std::string& value_name,
+                       const std::string& help, Count count, Take take) {
+  CLI::Option* option = impl_->app.add_option(name, CLI::callback_t(), help);
+  option->required(count == Count::kExactlyOnce);
+  option->type_name(value_name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  impl_->slots.push_back({option, name, help, count, std::move(take)});
+  if (name.starts_with("-")) impl_->names.push_back(name);
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name,
+                          std::string* place, const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, [place](const std::string& value) {
+    *place = value;
+    return std::string();
+  });
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name,
+                          std::optional<std::string>* place, const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, [place](const std::string& value) {
+    *place = value;
+    return std::string();
+  });
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name,
+                          std::vector<std::string>* place, const std::string& help) {
+  add(name, value_name, help, Count::kAny, [place](const std::string& value) {
+    place->push_back(value);
+    return std::string();
+  });
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name, int* place,
+                          const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, take_number<int>(place));
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name,
+                          std::optional<int32_t>* place, const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, take_number<int32_t>(place));
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name,
+                          std::optional<uint64_t>* place, const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, take_number<uint64_t>(place));
+}
+
+void OptionParser::option(const std::string& name, const std::string& value_name,
+                          std::optional<double>* place, const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, take_number<double>(place));
+}
+
+/// `--name=value` as two arguments. The library does so itself, but takes the next argument where
+/// the value is empty.
+Arguments OptionParser::split_equals(const Arguments& arguments) const {
+  Arguments out;
+  bool is_value = false;  // of the option before
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!is_value && argument == "--") {
+      out.insert(out.end(), arguments.begin() + static_cast<ptrdiff_t>(i), arguments.end());
+      break;
+    }
+    const size_t equals = argument.find('=');
+    if (!is_value && argument.starts_with("--") && equals != std::string::npos) {
+      out.push_back(argument.substr(0, equals));
+      out.push_back(argument.substr(equals + 1));
+      continue;
+    }
+    out.push_back(argument);
+    const CLI::Option* option = !is_value && argument.starts_with("--")
+                                    ? impl_->app.get_option_no_throw(argument)
+                                    : nullptr;
+    is_value = option != nullptr && option->get_items_expected_max() > 0;
+  }
+  return out;
+}
+
+std::string OptionParser::unknown_option() const {
+  const std::vector<std::string> extras = impl_->app.remaining();
+  const std::string first = extras.empty() ? "" : extras.front();
+  if (!first.starts_with("-")) return "expected no further argument, found '" + first + "'";
+  std::string known;
+  for (const std::string& name : impl_->names) known += " " + name;
+  return "unknown option " + first + "; expected one of" + known;
+}
+
+std::optional<int> OptionParser::parse(const Arguments& arguments) {
+  Arguments reversed = split_equals(arguments);
+  std::reverse(reversed.begin(), reversed.end());  // as the library takes a vector
+  try {
+    impl_->app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(impl_->app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ExtrasError&) {
+    return refuse(unknown_option());
+  } catch (const CLI::ArgumentMismatch&) {
+    return refuse("expected a value after " + arguments.back());
+  } catch (const CLI::RequiredError&) {
+    // fill() says it better
+  } catch (const CLI::ParseError& error) {
+    return refuse(error.what());
+  }
+  for (const Impl::Slot& slot : impl_->slots) {
+    const std::string problem = Impl::fill(slot);
+    if (!problem.empty()) return refuse(problem);
+  }
+  return std::nullopt;
+}
+
+int OptionParser::refuse(const std::string& problem) const {
+  std::fprintf(stderr, "stoker %s: %s\nstoker %s --help shows what it takes\n",
+               impl_->command.c_str(), problem.c_str(), impl_->command.c_str());
+  return error_code_info(ErrorCode::kInvalidArgument).exit_code;
+}
+
+}  // namespace stoker

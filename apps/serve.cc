@@ -1,0 +1,109 @@
+// stoker serve: a model over HTTP until a signal comes.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "commands.h"
+#include "common.h"
+#include "server/server.h"
+
+namespace stoker {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+/// What runs when the signal to stop comes has this long to finish.
+constexpr auto kShutdownGrace = 10s;
+
+constexpr const char* kExamples =
+    "  stoker serve demo\n"
+    "  stoker serve /models/DeepSeek-V4.1-Flash --host 0.0.0.0 --port 8080 --served-model-name "
+    "deepseek\n"
+    "  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+    "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of "
+    "France?\"}]}'\n";
+
+struct ServeOptions {
+  std::string model;
+  ServerOptions server;
+  EngineOptions engine;
+};
+
+/// "2026-11-29T12:00:00.000Z"
+std::string time_text() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char date[32], text[40];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(text, sizeof text, "%s.%03dZ", date, static_cast<int>(milliseconds));
+  return text;
+}
+
+void log_line(LogLevel level, std::string_view line) {
+  constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
+  if (level < LogLevel::kInfo) return;
+  std::fprintf(stderr, "%s %s %.*s\n", time_text().c_str(), kNames[static_cast<int>(level)],
+               static_cast<int>(line.size()), line.data());
+}
+
+std::string url_of(const std::string& host, uint16_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+int serve(ServeOptions options) {
+  Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
+  if (!engine) return report(engine.error());
+  note_shutdown_signals();
+  const Result<std::unique_ptr<Server>> server = Server::start(**engine, options.server);
+  if (!server) return report(server.error());
+  const std::string url = url_of(options.server.host, (*server)->port());
+  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models)\n",
+               (*engine)->model().name.c_str(), url.c_str(), url.c_str());
+  wait_for_shutdown_signal();
+  std::fprintf(stderr,
+               "stoker: stopping; what runs has 10 s to finish, a second signal ends it at once\n");
+  (*server)->stop(kShutdownGrace);
+  return 0;
+}
+
+}  // namespace
+
+int serve_command(const Arguments& arguments) {
+  ServeOptions options;
+  int port = options.server.port;
+  OptionParser parser("serve",
+                      "Answers over HTTP, with OpenAI's interface: /v1/completions, "
+                      "/v1/chat/completions, /v1/models, "
+                      "/health.",
+                      kExamples);
+  parser.positional("MODEL", &options.model, kModelHelp);
+  parser.option("--host", "ADDRESS", &options.server.host,
+                "An address of this machine [127.0.0.1]");
+  parser.option("--port", "N", &port, "0 takes a free one and tells it [8000]");
+  parser.option(
+      "--served-model-name", "NAME", &options.server.served_model_names,
+      "What clients call the model; may be given several times [the last part of its path]");
+  parser.option("--max-num-seqs", "N", &options.engine.max_num_seqs,
+                "Requests that run at the same time [8]");
+  add_threads_option(parser, &options.engine.num_threads);
+  if (const auto code = parser.parse(arguments)) return *code;
+  if (port < 0 || port > 65535)
+    return parser.refuse("--port: expected 0 to 65535, found " + std::to_string(port));
+  options.server.port = static_cast<uint16_t>(port);
+
+  // A client or a reader of the log that goes away must not end the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  options.engine.log = log_line;
+  options.server.log = log_line;
+  return serve(std::move(options));
+}
+
+}  // namespace stoker

@@ -1,0 +1,62 @@
+#include "signals.h"
+
+#include <semaphore.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace stoker {
+namespace {
+
+// Handlers have no other way to reach those who wait.
+std::atomic<bool> was_interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "needed in a signal handler");
+sem_t shutdown_signals;
+
+void note_interrupt(int /*signal*/) {
+  was_interrupted = true;
+}
+
+void set_handler(int signal, void (*handler)(int), int flags, struct sigaction* before) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigaction(signal, &action, before);
+}
+
+void note_shutdown(int /*signal*/) {
+  const int error = errno;
+  set_handler(SIGINT, SIG_DFL, 0, nullptr);
+  set_handler(SIGTERM, SIG_DFL, 0, nullptr);
+  sem_post(&shutdown_signals);
+  errno = error;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard(Second second) {
+  was_interrupted = false;
+  const int flags = second == Second::kEndsProcess ? static_cast<int>(SA_RESETHAND) : 0;
+  set_handler(SIGINT, note_interrupt, flags, &before_);
+}
+
+InterruptGuard::~InterruptGuard() {
+  sigaction(SIGINT, &before_, nullptr);
+}
+
+bool InterruptGuard::take() {
+  return was_interrupted.exchange(false);
+}
+
+void note_shutdown_signals() {
+  sem_init(&shutdown_signals, 0, 0);
+  set_handler(SIGINT, note_shutdown, SA_RESTART, nullptr);
+  set_handler(SIGTERM, note_shutdown, SA_RESTART, nullptr);
+}
+
+void wait_for_shutdown_signal() {
+  while (sem_wait(&shutdown_signals) != 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace stoker

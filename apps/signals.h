@@ -1,0 +1,33 @@
+// Signals, noted instead of ending the process.
+#pragma once
+
+#include <csignal>
+
+namespace stoker {
+
+/// While it lives, SIGINT (Ctrl-C) is noted. One at a time. Calls that wait return with EINTR.
+class InterruptGuard {
+ public:
+  enum class Second { kIsNoted, kEndsProcess };
+
+  /// `second`: what the second SIGINT does.
+  explicit InterruptGuard(Second second);
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  ~InterruptGuard();
+
+  /// Whether SIGINT came since the last call.
+  bool take();
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// From now on the first SIGINT or SIGTERM is noted; the next one ends the process at once.
+/// Process-wide.
+void note_shutdown_signals();
+
+/// Waits until such a signal has come.
+void wait_for_shutdown_signal();
+
+}  // namespace stoker
