@@ -1,29 +1,19 @@
-// Messages to a prompt, as the released model was trained to read them, and the first split of its reply.
+// Messages to a prompt of token ids, as the released model was trained to read them. What a prompt
+// looks like is render.h's; here its control tokens get their ids and the text between them is
+// tokenised.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "chat/control.h"
+#include "chat/conversation.h"
+#include "chat/thinking.h"
 #include "stoker/result.h"
 #include "tokenizer/tokenizer.h"
 
 namespace stoker::chat {
-
-/// One message as the caller sent it.
-struct Message {
-  std::string role;                  ///< system, developer, user, assistant, latest_reminder
-  std::vector<std::string> content;  ///< text blocks, UTF-8
-  std::string reasoning_content;     ///< of an assistant message
-};
-
-struct Conversation {
-  std::vector<Message> messages;
-  std::optional<std::string> thinking;          ///< "enabled", "disabled", "adaptive"
-  std::optional<std::string> reasoning_effort;  ///< a name, or an integer in decimal
-};
 
 /// The prompt, and in which channel the reply begins.
 struct Prompt {
@@ -36,13 +26,30 @@ struct Prompt {
 class Encoder {
  public:
   /// kUnsupported, naming the token, where the tokenizer lacks a control token of the chat format.
+  /// Grounding tokens may be absent: their spellings are then text.
   static Result<Encoder> create(const Tokenizer& tokenizer);
 
-  /// Errors: kInvalidArgument with the field as the HTTP interface spells it ("messages[2].role", "reasoning_effort").
+  /// Errors: those of render(), their fields as the HTTP interface spells them ("messages[2].role",
+  /// "reasoning_effort"). Any bytes may stand in the texts.
   Result<Prompt> encode(const Conversation& conversation) const;
 
-  int32_t end_of_text() const;  ///< EOS
-  int32_t end_of_thinking() const;  ///< </think>
+  int32_t end_of_text() const { return id(Control::kEndOfText); }       ///< EOS
+  int32_t begin_of_thinking() const { return id(Control::kThink); }     ///< <think>
+  int32_t end_of_thinking() const { return id(Control::kEndOfThink); }  ///< </think>
+
+  /// Whether an id has no place in the text of a reply: the template's control tokens except
+  /// <think>, special tokens except grounding, which clients read, and ids that the tokenizer does
+  /// not have. Any id.
+  bool is_hidden(int32_t id) const;
+
+ private:
+  using Ids = std::array<int32_t, kControlSpellings.size()>;
+
+  Encoder(const Tokenizer& tokenizer, const Ids& ids) : tokenizer_(&tokenizer), ids_(ids) {}
+  int32_t id(Control control) const { return ids_[static_cast<size_t>(control)]; }
+
+  const Tokenizer* tokenizer_;
+  Ids ids_;  // in the order of Control; kAbsent where the tokenizer has no such token
 };
 
 }  // namespace stoker::chat

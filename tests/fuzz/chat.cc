@@ -1,0 +1,131 @@
+// Any conversation: rendering and encoding must not fail on what they accept, the ids must decode
+// to the rendered text, and no control token may come from a message.
+#include "chat/chat.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mapped_file.h"
+#include "base/utf8.h"
+#include "chat/render.h"
+#include "chat/reply.h"
+
+namespace stoker::chat {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{16} << 20;
+
+Tokenizer small_tokenizer() {
+  const auto json =
+      read_file(STOKER_SOURCE_DIR "/tests/data/small/checkpoint/tokenizer.json", kMaxFileBytes);
+  CHECK(json.has_value(), "the small tokenizer is there");
+  auto tokenizer = Tokenizer::parse(*json);
+  CHECK(tokenizer.has_value(), "and is read");
+  return *std::move(tokenizer);
+}
+
+// Reads values off the front of the input; zeros and empty texts after its end.
+class Input {
+ public:
+  explicit Input(std::string_view bytes) : bytes_(bytes) {}
+
+  bool empty() const { return bytes_.empty(); }
+
+  uint8_t byte() {
+    if (bytes_.empty()) return 0;
+    const auto value = static_cast<uint8_t>(bytes_.front());
+    bytes_.remove_prefix(1);
+    return value;
+  }
+
+  // Pieces, each a control token's spelling or bytes; a length byte says which.
+  std::string text() {
+    std::string out;
+    for (int pieces = byte() % 4; pieces > 0; --pieces) {
+      const size_t length = byte();
+      if (length >= 256 - kControlSpellings.size()) {
+        out += kControlSpellings[255 - length];
+        continue;
+      }
+      out += bytes_.substr(0, length);
+      bytes_.remove_prefix(std::min(length, bytes_.size()));
+    }
+    return out;
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+Conversation conversation_of(Input& in) {
+  static const std::vector<std::string> kRoles = {
+      "system", "user", "assistant", "latest_reminder", "tool", "developer", "user"};
+  Conversation conversation;
+  const uint8_t mode = in.byte();
+  if ((mode & 1U) != 0) conversation.thinking = (mode & 2U) != 0 ? "disabled" : "adaptive";
+  if ((mode & 4U) != 0) conversation.reasoning_effort = (mode & 8U) != 0 ? "none" : "100";
+  if ((mode & 16U) != 0) conversation.reasoning_effort = in.text();
+  conversation.keep_reasoning = (mode & 32U) != 0;
+  while (!in.empty()) {
+    Message message;
+    const uint8_t role = in.byte();
+    message.role = role < 0xF8 ? kRoles[role % kRoles.size()] : in.text();
+    for (int blocks = in.byte() % 4; blocks > 0; --blocks) message.content.push_back(in.text());
+    if (role % 2 == 0) message.reasoning_content = in.text();
+    conversation.messages.push_back(std::move(message));
+  }
+  return conversation;
+}
+
+bool is_added(const Tokenizer& tokenizer, int32_t id) {
+  return tokenizer.added_token(tokenizer.symbol(id)) == id;
+}
+
+void check_prompt(const Tokenizer& tokenizer, const Rendered& rendered, const Prompt& prompt) {
+  CHECK(tokenizer.decode(prompt.ids, false) == repair_utf8(rendered.text),
+        "ids decode to the text");
+  // The small tokenizer has no grounding tokens: marks of these are text.
+  const auto num_control = std::count_if(
+      rendered.marks.begin(), rendered.marks.end(),
+      [](const ControlMark& mark) { return static_cast<size_t>(mark.control) < kFirstGrounding; });
+  const auto num_added =
+      std::count_if(prompt.ids.begin(), prompt.ids.end(),
+                    [&tokenizer](int32_t id) { return is_added(tokenizer, id); });
+  CHECK(num_added == num_control, "control tokens are the template's");
+}
+
+void check_reply(const Encoder& encoder, const Prompt& prompt) {
+  ReplySplitter splitter(encoder, prompt.thinking);
+  bool content_began = false;
+  for (const int32_t id : prompt.ids) {
+    const bool is_content = splitter.push(id).channel == Channel::kContent;
+    CHECK(is_content || !content_began, "reasoning never follows content");
+    content_began = is_content;
+  }
+}
+
+}  // namespace
+}  // namespace stoker::chat
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace stoker::chat;  // NOLINT(google-build-using-namespace): the entry point alone
+  static const stoker::Tokenizer kTokenizer = small_tokenizer();
+  static const auto kEncoder = Encoder::create(kTokenizer);
+  CHECK(kEncoder.has_value(), "the small tokenizer has the template's control tokens");
+  Input in({reinterpret_cast<const char*>(data), size});
+  const Conversation conversation = conversation_of(in);
+  const auto rendered = render(conversation);
+  const auto prompt = kEncoder->encode(conversation);
+  CHECK(rendered.has_value() == prompt.has_value(), "what renders encodes");
+  if (!prompt.has_value()) {
+    CHECK(!prompt.error().field.empty(), "errors name a field");
+    return 0;
+  }
+  check_prompt(kTokenizer, *rendered, *prompt);
+  check_reply(*kEncoder, *prompt);
+  return 0;
+}
