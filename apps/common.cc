@@ -1,5 +1,6 @@
 #include "common.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -12,10 +13,8 @@
 namespace stoker {
 namespace {
 
-using std::chrono_literals::operator""ms;
-
 /// How long an interrupt may go unseen while no event comes.
-constexpr auto kInterruptPeriod = 50ms;
+constexpr std::chrono::milliseconds kInterruptPeriod{50};
 
 struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -29,16 +28,21 @@ Result<std::string> read_all(std::FILE* file, const std::string& name) {
   return content;
 }
 
-constexpr bool is_separator(char c) {
-  return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
+/// Takes the first run of other characters than separators from `text`; empty at its end.
+std::string_view next_word(std::string_view& text) {
+  constexpr std::string_view kSeparators = ", \t\n\r\f\v";
+  text.remove_prefix(std::min(text.find_first_not_of(kSeparators), text.size()));
+  const std::string_view word = text.substr(0, text.find_first_of(kSeparators));
+  text.remove_prefix(word.size());
+  return word;
 }
 
 }  // namespace
 
 int report(const Error& error) {
-  const bool is_named = error.field.empty() || error.message.find(error.field) != std::string::npos;
-  const std::string text = is_named ? error.message : error.field + ": " + error.message;
-  std::fprintf(stderr, "stoker: %s\n", text.c_str());
+  const bool names_field = error.message.find(error.field) != std::string::npos;
+  const std::string field = names_field ? "" : error.field + ": ";
+  std::fprintf(stderr, "stoker: %s%s\n", field.c_str(), error.message.c_str());
   return error_code_info(error.code).exit_code;
 }
 
@@ -57,23 +61,19 @@ Result<std::string> read_standard_input() {
 
 Result<std::vector<int32_t>> parse_ids(std::string_view text, const std::string& what) {
   std::vector<int32_t> ids;
-  size_t at = 0;
   while (true) {
-    while (at < text.size() && is_separator(text[at])) ++at;
-    if (at == text.size()) return ids;
-    size_t end = at;
-    while (end < text.size() && !is_separator(text[end])) ++end;
+    const std::string_view word = next_word(text);
+    if (word.empty()) return ids;
     int32_t id = 0;
-    const auto [stop, code] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (code != std::errc() || stop != text.data() + end) {
-      const std::string found(text.substr(at, std::min<size_t>(end - at, 40)));
-      return Error{ErrorCode::kInvalidArgument,
-                   what + ": expected whole numbers separated by white space or commas, found '" +
-                       found + "' after " + std::to_string(ids.size()) + " of them",
-                   ""};
+    const char* end = word.data() + word.size();
+    const auto [stop, code] = std::from_chars(word.data(), end, id);
+    if (code != std::errc() || stop != end) {
+      std::string message = what + ": expected whole numbers separated by white space or commas";
+      message += ", found '" + std::string(word.substr(0, 40)) + "'";
+      message += " after " + std::to_string(ids.size()) + " of them";
+      return Error{ErrorCode::kInvalidArgument, message, ""};
     }
     ids.push_back(id);
-    at = end;
   }
 }
 

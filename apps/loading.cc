@@ -7,12 +7,9 @@
 namespace stoker {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
-constexpr auto kSilence = 2s;
-constexpr auto kTerminalPeriod = 100ms;
-constexpr auto kLinePeriod = 10s;
+constexpr std::chrono::seconds kSilence{2};
+constexpr std::chrono::milliseconds kTerminalPeriod{100};
+constexpr std::chrono::milliseconds kLinePeriod{10'000};
 
 }  // namespace
 

@@ -13,10 +13,8 @@
 namespace stoker {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 /// What runs when the signal to stop comes has this long to finish.
-constexpr auto kShutdownGrace = 10s;
+constexpr std::chrono::seconds kShutdownGrace{10};
 
 constexpr const char* kExamples =
     "  stoker serve demo\n"
@@ -58,7 +56,7 @@ std::string url_of(const std::string& host, uint16_t port) {
   return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-int serve(ServeOptions options) {
+int serve(const ServeOptions& options) {
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
   if (!engine) return report(engine.error());
   note_shutdown_signals();
@@ -103,7 +101,7 @@ int serve_command(const Arguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   options.engine.log = log_line;
   options.server.log = log_line;
-  return serve(std::move(options));
+  return serve(options);
 }
 
 }  // namespace stoker
