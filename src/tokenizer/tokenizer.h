@@ -1,5 +1,5 @@
-// Text to ids and back: the byte-level BPE of a tokenizer.json in the released shape (docs/formats.md), exact for every
-// input, in O(n log n) for hostile ones.
+// Text to ids and back: the byte-level BPE of a tokenizer.json in the released shape
+// (docs/formats.md), exact for every input, in O(n log n) for hostile ones.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ class Tokenizer {
   /// Whether spellings of added tokens in a text become those tokens, or are text like any other.
   enum class AddedTokens { kMatch, kIgnore };
 
-  /// Reads tokenizer.json. Errors: kCorruptData for what is not JSON or contradicts itself, kUnsupported for any other shape
-  /// than the released one (pre-tokenizer, normalizer, model, flags), naming the place, what was expected and found.
+  /// Reads tokenizer.json. Errors: kCorruptData for what is not JSON or contradicts itself,
+  /// kUnsupported for any other shape than the released one (pre-tokenizer, normalizer, model,
+  /// flags), naming the place, what was expected and found.
   static Result<Tokenizer> parse(std::string_view json);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -31,7 +32,8 @@ class Tokenizer {
   /// Ids are 0 .. size() - 1.
   int32_t size() const;
 
-  /// The ids of a text. Ill-formed UTF-8 reads as U+FFFD, one for each maximal ill-formed subpart. Adds nothing of its own.
+  /// The ids of a text. Ill-formed UTF-8 reads as U+FFFD, one for each maximal ill-formed subpart.
+  /// Adds nothing of its own.
   std::vector<int32_t> encode(std::string_view text, AddedTokens added) const;
 
   /// The id whose added token is spelled like this; none where there is none.
@@ -40,7 +42,8 @@ class Tokenizer {
   /// The bytes that an id stands for; alone they need not be UTF-8. id in [0, size()).
   std::string_view bytes(int32_t id) const;
 
-  /// The vocabulary string of an id: the byte-level symbols of an ordinary token, the spelling of an added one.
+  /// The vocabulary string of an id: the byte-level symbols of an ordinary token, the spelling of
+  /// an added one.
   std::string_view symbol(int32_t id) const;
 
   /// Whether the id is an added token whose `special` flag is set.
@@ -55,8 +58,9 @@ class Tokenizer {
   std::unique_ptr<State> state_;
 };
 
-/// Turns ids into text one at a time: whole characters only, each as soon as its last byte is there. The concatenation of
-/// everything returned, finish() included, equals Tokenizer::decode of all ids. Borrows the tokenizer. One owner.
+/// Turns ids into text one at a time: whole characters only, each as soon as its last byte is
+/// there. The concatenation of everything returned, finish() included, equals Tokenizer::decode of
+/// all ids. Borrows the tokenizer. One owner.
 class Detokenizer {
  public:
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special);
