@@ -1,0 +1,248 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/hyper_connection.h"
+#include "kernels/norm.h"
+#include "kernels/product.h"
+#include "kernels/rope.h"
+#include "model/layers.h"
+
+namespace stoker {
+namespace {
+
+BlockConstants decode_constants(const BlockWeights& w) {
+  BlockConstants out;
+  out.attn_norm = decode_all(w.attn_norm);
+  out.ffn_norm = decode_all(w.ffn_norm);
+  out.q_norm = decode_all(w.attn.q_norm);
+  out.kv_norm = decode_all(w.attn.kv_norm);
+  out.attn_sink = decode_all(w.attn.attn_sink);
+  out.compressor_norm = decode_all(w.attn.compressor_norm);
+  out.indexer_k_norm = decode_all(w.attn.indexer_k_norm);
+  out.gate_bias = decode_all(w.ffn.gate_bias);
+  out.hc_attn_base = decode_all(w.hc_attn.base);
+  out.hc_attn_scale = decode_all(w.hc_attn.scale);
+  out.hc_ffn_base = decode_all(w.hc_ffn.base);
+  out.hc_ffn_scale = decode_all(w.hc_ffn.scale);
+  if (w.engram.embed) {
+    const std::vector<float> k_weight = decode_all(w.engram.k_weight);
+    out.engram_weight = decode_all(w.engram.q_weight);
+    for (size_t i = 0; i < k_weight.size(); ++i)
+      out.engram_weight[i] = out.engram_weight[i] * k_weight[i];
+  }
+  return out;
+}
+
+Result<void> check_token_map(const ModelConfig& c, const std::vector<int32_t>& token_map) {
+  if (token_map.size() != static_cast<size_t>(c.vocab_size)) {
+    return Error{ErrorCode::kCorruptData,
+                 "token map: expected " + std::to_string(c.vocab_size) + " classes, found " +
+                     std::to_string(token_map.size()),
+                 ""};
+  }
+  for (const int32_t token_class : token_map) {
+    if (token_class < 0 || token_class >= c.engram_compressed_vocab_size) {
+      return Error{ErrorCode::kCorruptData,
+                   "token map: expected classes below " +
+                       std::to_string(c.engram_compressed_vocab_size) + ", found " +
+                       std::to_string(token_class),
+                   ""};
+    }
+  }
+  return {};
+}
+
+ModelParts make_parts(const Checkpoint& checkpoint, std::vector<int32_t> token_map) {
+  const ModelConfig& c = checkpoint.config();
+  ModelParts parts;
+  parts.config = &c;
+  parts.weights = &checkpoint.weights();
+  for (const BlockWeights& block : parts.weights->layers)
+    parts.layers.push_back(decode_constants(block));
+  parts.norm = decode_all(parts.weights->norm);
+  const YarnConfig& scaling = c.rope_scaling;
+  const kernels::Yarn yarn{scaling.factor, scaling.beta_fast, scaling.beta_slow,
+                           scaling.original_max_position_embeddings};
+  parts.freq_window = kernels::inverse_frequencies(c.qk_rope_head_dim, c.rope_theta, nullptr);
+  parts.freq_compress = kernels::inverse_frequencies(c.qk_rope_head_dim, c.compress_rope_theta,
+                                                     scaling.factor > 0 ? &yarn : nullptr);
+  if (!c.engram_layer_ids.empty()) {
+    parts.engram_hash.emplace_back(c, token_map[static_cast<size_t>(c.engram_pad_token_id)]);
+    parts.token_map = std::move(token_map);
+  }
+  for (int32_t layer = 0; layer < c.num_hidden_layers; ++layer) {
+    const auto& sources = c.kv_source_layer_ids;
+    const auto found = std::find(sources.begin(), sources.end(), c.kv_source_of(layer));
+    parts.source_number.push_back(
+        found == sources.end() ? -1 : static_cast<int32_t>(found - sources.begin()));
+  }
+  return parts;
+}
+
+// Rows, positions and first streams (the embedding, copied to each stream).
+void embed(Step& step) {
+  const ModelConfig& c = step.config();
+  for (size_t s = 0; s < step.segments.size(); ++s) {
+    const Segment& segment = step.segments[s];
+    step.first_row.push_back(step.num_rows());
+    for (size_t i = 0; i < segment.ids.size(); ++i) {
+      step.rows.push_back({static_cast<int32_t>(s), static_cast<int32_t>(i),
+                           segment.state->length() + static_cast<int64_t>(i)});
+    }
+  }
+  const int64_t hidden = c.hidden_size;
+  const int64_t turn = c.qk_rope_head_dim;
+  step.streams.resize(static_cast<size_t>(step.num_rows() * c.hc_mult * hidden));
+  step.turn_window.resize(static_cast<size_t>(step.num_rows() * turn));
+  step.turn_compress.resize(static_cast<size_t>(step.num_rows() * turn));
+  step.chosen.resize(step.rows.size());
+  step.candidates.resize(step.rows.size());
+  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+    const Row& at = step.rows[static_cast<size_t>(row)];
+    const int32_t id =
+        step.segments[static_cast<size_t>(at.segment)].ids[static_cast<size_t>(at.index)];
+    float* streams = step.streams.data() + row * c.hc_mult * hidden;
+    decode_row(step.model.weights->embed, id, streams);
+    for (int32_t k = 1; k < c.hc_mult; ++k) std::copy_n(streams, hidden, streams + k * hidden);
+    kernels::rotation(at.position, step.model.freq_window, step.turn_window.data() + row * turn);
+    kernels::rotation(at.position, step.model.freq_compress,
+                      step.turn_compress.data() + row * turn);
+  });
+}
+
+// One block. `pre` are the coefficients that the site before it made: each site's input is mixed
+// with its predecessor's.
+void run_layer(Step& step, int32_t layer, std::vector<float>& pre) {
+  const BlockWeights& w = step.model.weights->layers[static_cast<size_t>(layer)];
+  const BlockConstants& constants = step.model.layers[static_cast<size_t>(layer)];
+  if (step.config().engram_index_of(layer) >= 0) engram(step, layer);
+
+  step.note_streams(layer, "attn_streams");
+  const Mixes attn = mixes(step, w.hc_attn.fn, constants.hc_attn_base, constants.hc_attn_scale);
+  std::vector<float> x = collapse_and_norm(step, pre, constants.attn_norm);
+  step.note(layer, "attn_in", x);
+  std::vector<float> y = attention(step, layer, x);
+  step.note(layer, "attn_out", y);
+  expand(step, y, attn);
+
+  step.note_streams(layer, "ffn_streams");
+  Mixes ffn = mixes(step, w.hc_ffn.fn, constants.hc_ffn_base, constants.hc_ffn_scale);
+  x = collapse_and_norm(step, attn.pre, constants.ffn_norm);
+  y = moe(step, layer, x);
+  step.note(layer, "ffn_out", y);
+  expand(step, y, ffn);
+  pre = std::move(ffn.pre);
+}
+
+// Logits of the wanted rows.
+void head(Step& step, const std::vector<float>& hidden, std::span<const int64_t> wanted,
+          float* logits) {
+  const ModelConfig& c = step.config();
+  std::vector<float> rows;
+  for (const int64_t row : wanted) {
+    const auto first = hidden.begin() + row * c.hidden_size;
+    rows.insert(rows.end(), first, first + c.hidden_size);
+  }
+  kernels::product(step.pool, {rows.data(), static_cast<int64_t>(wanted.size()), c.hidden_size},
+                   step.model.weights->head, logits, c.vocab_size);
+}
+
+// Every segment's state now holds its rows.
+void commit(const Step& step) {
+  for (const Segment& segment : step.segments) {
+    if (!step.model.token_map.empty()) {
+      for (const int32_t id : segment.ids) {
+        segment.state->push_history(step.model.token_map[static_cast<size_t>(id)]);
+      }
+    }
+    segment.state->advance(static_cast<int64_t>(segment.ids.size()));
+  }
+}
+
+}  // namespace
+
+std::string trace_name(int32_t layer, const char* point) {
+  return "layers." + std::to_string(layer) + "." + point;
+}
+
+void Step::note(int32_t layer, const char* point, const std::vector<float>& values) const {
+  if (trace == nullptr) return;
+  const size_t width = values.size() / rows.size();
+  for (size_t row = 0; row < rows.size(); ++row) {
+    trace->note(trace_name(layer, point),
+                std::span<const float>(values.data() + row * width, width));
+  }
+}
+
+std::vector<float> lin(Step& step, const std::vector<float>& x, const Weight& weight) {
+  const auto rows = static_cast<int64_t>(x.size()) / weight.cols;
+  std::vector<float> y(static_cast<size_t>(rows * weight.rows));
+  if (rows > 0)
+    kernels::product(step.pool, {x.data(), rows, weight.cols}, weight, y.data(), weight.rows);
+  return y;
+}
+
+std::vector<float> decode_all(const Weight& weight) {
+  std::vector<float> out(static_cast<size_t>(weight ? weight.rows * weight.cols : 0));
+  for (int64_t row = 0; weight && row < weight.rows; ++row)
+    decode_row(weight, row, out.data() + row * weight.cols);
+  return out;
+}
+
+struct Model::State {
+  ModelParts parts;
+};
+
+Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+Result<Model> Model::create(const Checkpoint& checkpoint, std::vector<int32_t> token_map) {
+  if (!checkpoint.config().engram_layer_ids.empty()) {
+    if (auto checked = check_token_map(checkpoint.config(), token_map); !checked)
+      return std::move(checked).error();
+  }
+  auto state = std::make_unique<State>();
+  state->parts = make_parts(checkpoint, std::move(token_map));
+  return Model(std::move(state));
+}
+
+const ModelConfig& Model::config() const {
+  return *state_->parts.config;
+}
+
+KvShape Model::kv_shape() const {
+  const ModelConfig& c = config();
+  KvShape shape{.num_layers = c.num_hidden_layers,
+                .head_dim = c.head_dim,
+                .index_head_dim = c.index_head_dim,
+                .window = c.sliding_window,
+                .history = c.engram_layer_ids.empty() ? 0 : c.engram_max_ngram_size - 1,
+                .sources = {}};
+  for (const int32_t layer : c.kv_source_layer_ids) {
+    shape.sources.push_back({layer, c.compress_ratios[static_cast<size_t>(layer)]});
+  }
+  return shape;
+}
+
+void Model::forward(WorkerPool& pool, std::span<const Segment> batch,
+                    std::span<const int64_t> wanted, float* logits, Trace* trace) const {
+  const FlushDenormals flush;
+  const ModelConfig& c = config();
+  Step step{.model = state_->parts, .pool = pool, .segments = batch, .trace = trace};
+  embed(step);
+  std::vector<float> pre(step.rows.size() * static_cast<size_t>(c.hc_mult), 0.0F);
+  for (size_t row = 0; row < step.rows.size(); ++row)
+    pre[row * static_cast<size_t>(c.hc_mult)] = 1.0F;
+  for (int32_t layer = 0; layer < c.num_hidden_layers; ++layer) run_layer(step, layer, pre);
+  const std::vector<float> hidden = collapse_and_norm(step, pre, state_->parts.norm);
+  head(step, hidden, wanted, logits);
+  commit(step);
+}
+
+}  // namespace stoker

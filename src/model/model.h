@@ -1,0 +1,59 @@
+// The V4.1 text backbone. A forward call takes a flat batch of rows from any number of sequences:
+// prefill in chunks, decode and several sequences are one mechanism, and the bits of a row depend
+// on its own sequence alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/worker_pool.h"
+#include "checkpoint/checkpoint.h"
+#include "kv/sequence_state.h"
+#include "model/trace.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// Rows of one sequence in a batch: the tokens at positions state->length() and on. Every id is in
+/// the vocabulary.
+struct Segment {
+  SequenceState* state = nullptr;
+  std::span<const int32_t> ids;  ///< at least one
+};
+
+/// Immutable after create(); borrows the checkpoint's weights, so it must not outlive the
+/// checkpoint.
+class Model {
+ public:
+  /// token_map: Engram's class of each id, [vocab_size], each in [0, engram_compressed_vocab_size);
+  /// ignored without Engram. Error: kCorruptData for a map of another size or with a class out of
+  /// range.
+  static Result<Model> create(const Checkpoint& checkpoint, std::vector<int32_t> token_map);
+
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  ~Model();
+
+  const ModelConfig& config() const;
+
+  /// Sizes of a sequence's state under this model.
+  KvShape kv_shape() const;
+
+  /// Runs every row of the batch, advances each segment's state, and writes the logits of the rows
+  /// that are wanted. batch: no state twice; wanted: flat row numbers (segments in order),
+  /// ascending; logits [wanted, vocab_size] f32. trace may be null; it sees the rows of all
+  /// segments in order. The pool is used by this call alone meanwhile. Cannot fail: values that
+  /// overflow become logits that are not finite, in their own sequence only. Source:
+  /// tools/reference/v41/model.py, Model.forward.
+  void forward(WorkerPool& pool, std::span<const Segment> batch, std::span<const int64_t> wanted,
+               float* logits, Trace* trace) const;
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stoker

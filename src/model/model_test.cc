@@ -1,0 +1,218 @@
+// The backbone against the golden vectors of tests/data/small, bit for bit: every trace point,
+// every way to cut the prompt into steps, alone and beside other sequences, on any number of
+// threads.
+#include "model/model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "support/golden.h"
+
+namespace stoker {
+namespace {
+
+using testing::GoldenFile;
+using testing::same_bits;
+
+class ModelTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    golden_ = std::make_unique<GoldenFile>("tests/data/small/golden/golden.safetensors");
+    auto opened =
+        Checkpoint::open(std::string(STOKER_SOURCE_DIR) + "/tests/data/small/checkpoint", 1);
+    ASSERT_TRUE(opened) << opened.error().message;
+    checkpoint_ = std::make_unique<Checkpoint>(*std::move(opened));
+    auto model = Model::create(*checkpoint_, token_map());
+    ASSERT_TRUE(model) << model.error().message;
+    model_ = std::make_unique<Model>(*std::move(model));
+  }
+  static void TearDownTestSuite() {
+    model_.reset();
+    checkpoint_.reset();
+    golden_.reset();
+  }
+
+  static std::vector<int32_t> token_map() {
+    std::vector<int32_t> map;
+    for (const int64_t token_class : golden_->i64("token_map"))
+      map.push_back(static_cast<int32_t>(token_class));
+    map.resize(static_cast<size_t>(checkpoint_->config().vocab_size));
+    return map;
+  }
+
+  static std::vector<int32_t> ids(const std::string& name) {
+    std::vector<int32_t> out;
+    for (const int64_t id : golden_->i64(name)) out.push_back(static_cast<int32_t>(id));
+    return out;
+  }
+
+  static SequenceState new_state() { return {model_->kv_shape(), 256}; }
+  static int64_t vocab() { return checkpoint_->config().vocab_size; }
+
+  // Logits of every row of `prompt`, run in chunks (the last length repeats), each step together
+  // with the next rows of `others` where they have any left.
+  static std::vector<float> run(WorkerPool& pool, const std::vector<int32_t>& prompt,
+                                const std::vector<int64_t>& chunks,
+                                const std::vector<std::vector<int32_t>>& others = {},
+                                Trace* trace = nullptr) {
+    std::vector<SequenceState> states;
+    for (size_t i = 0; i <= others.size(); ++i) states.push_back(new_state());
+    std::vector<float> all;
+    size_t done = 0;
+    for (size_t step = 0; done < prompt.size(); ++step) {
+      const auto chunk = static_cast<size_t>(chunks[std::min(step, chunks.size() - 1)]);
+      const size_t count = std::min(chunk, prompt.size() - done);
+      std::vector<Segment> batch;
+      for (size_t i = 0; i < others.size();
+           ++i) {  // neighbours first, so that rows of ours start inside the batch
+        const auto at = static_cast<size_t>(states[i + 1].length());
+        const size_t rows = std::min<size_t>(others[i].size() - at, 1 + (step + i) % 5);
+        if (rows > 0) batch.push_back({&states[i + 1], std::span(others[i]).subspan(at, rows)});
+      }
+      int64_t first = 0;
+      for (const Segment& segment : batch) first += static_cast<int64_t>(segment.ids.size());
+      batch.push_back({states.data(), std::span(prompt).subspan(done, count)});
+      std::vector<int64_t> wanted;
+      for (size_t i = 0; i < count; ++i) wanted.push_back(first + static_cast<int64_t>(i));
+      std::vector<float> logits(count * static_cast<size_t>(vocab()));
+      model_->forward(pool, batch, wanted, logits.data(), trace);
+      all.insert(all.end(), logits.begin(), logits.end());
+      done += count;
+    }
+    return all;
+  }
+
+  static std::vector<int32_t> some_ids(uint32_t seed, size_t count) {
+    std::vector<int32_t> out;
+    for (size_t i = 0; i < count; ++i) {
+      seed = seed * 1664525 + 1013904223;
+      out.push_back(static_cast<int32_t>((seed >> 8) % 570));
+    }
+    return out;
+  }
+
+  static std::unique_ptr<GoldenFile> golden_;
+  static std::unique_ptr<Checkpoint> checkpoint_;
+  static std::unique_ptr<Model> model_;
+};
+
+std::unique_ptr<GoldenFile> ModelTest::golden_;
+std::unique_ptr<Checkpoint> ModelTest::checkpoint_;
+std::unique_ptr<Model> ModelTest::model_;
+
+const std::vector<std::vector<int64_t>> kChunkings = {{1000}, {1}, {7}, {1, 30, 1000}, {64, 1000}};
+
+std::string told(const std::vector<int64_t>& chunks, int threads) {
+  std::string text = "chunks";
+  for (const int64_t chunk : chunks) text += " " + std::to_string(chunk);
+  return text + ", threads " + std::to_string(threads);
+}
+
+TEST_F(ModelTest, LogitsForEveryChunkingAndThreadCount) {
+  const auto prompt = ids("prompt.ids");
+  const auto expected = golden_->f32("prompt.logits");
+  for (const int threads : {1, 2, 3}) {
+    WorkerPool pool(threads);
+    for (const auto& chunks : kChunkings) {
+      EXPECT_TRUE(same_bits(run(pool, prompt, chunks), expected)) << told(chunks, threads);
+    }
+  }
+}
+
+TEST_F(ModelTest, LogitsBesideThreeOtherSequences) {
+  const auto prompt = ids("prompt.ids");
+  const auto expected = golden_->f32("prompt.logits");
+  const std::vector<std::vector<int32_t>> others = {some_ids(1, 40), some_ids(2, 9),
+                                                    some_ids(3, 200)};
+  WorkerPool pool(2);
+  for (const auto& chunks : kChunkings) {
+    EXPECT_TRUE(same_bits(run(pool, prompt, chunks, others), expected)) << told(chunks, 2);
+  }
+}
+
+TEST_F(ModelTest, EveryTracePoint) {
+  const auto prompt = ids("prompt.ids");
+  WorkerPool pool(2);
+  for (const auto& chunks : kChunkings) {
+    Trace trace;
+    run(pool, prompt, chunks, {}, &trace);
+    size_t num_points = 0;
+    for (const auto& [name, tensor] : trace.floats) {
+      const auto shape = golden_->shape("prompt." + name);
+      ASSERT_FALSE(shape.empty()) << name;
+      size_t width = 1;
+      for (size_t i = 1; i < shape.size(); ++i) width *= static_cast<size_t>(shape[i]);
+      std::vector<float> flat;
+      for (std::vector<float> row : tensor.rows) {
+        row.resize(
+            width,
+            -std::numeric_limits<float>::infinity());  // index scores: entries not visible yet
+        flat.insert(flat.end(), row.begin(), row.end());
+      }
+      EXPECT_TRUE(same_bits(flat, golden_->f32("prompt." + name)))
+          << name << ", " << told(chunks, 2);
+      ++num_points;
+    }
+    EXPECT_EQ(num_points, 10U * 5 + 4)
+        << "five points of ten layers, and the scores of four index sources";
+    for (const auto& [name, tensor] : trace.integers) {
+      if (name.ends_with("engram_rows")) continue;
+      const auto width = static_cast<size_t>(golden_->shape("prompt." + name)[1]);
+      std::vector<int64_t> flat;
+      for (std::vector<int64_t> row : tensor.rows) {
+        row.resize(width, -1);
+        flat.insert(flat.end(), row.begin(), row.end());
+      }
+      EXPECT_EQ(flat, golden_->i64("prompt." + name)) << name << ", " << told(chunks, 2);
+    }
+    const auto rows = golden_->i64("prompt.engram_rows");  // [S, 2, 6]
+    for (size_t i = 0; i < prompt.size(); ++i) {
+      const auto& first = trace.integers.at("layers.1.engram_rows").rows[i];
+      const auto& second = trace.integers.at("layers.4.engram_rows").rows[i];
+      for (size_t column = 0; column < 6; ++column) {
+        ASSERT_EQ(first[column], rows[i * 12 + column]);
+        ASSERT_EQ(second[column], rows[i * 12 + 6 + column]);
+      }
+    }
+  }
+}
+
+TEST_F(ModelTest, GreedyContinuation) {
+  const auto expected = ids("decode.ids");
+  WorkerPool pool(2);
+  SequenceState state = new_state();
+  std::vector<int32_t> next = ids("decode.prompt");
+  std::vector<float> logits(static_cast<size_t>(vocab()));
+  for (const int32_t token : expected) {
+    const Segment segment{&state, next};
+    const int64_t last = static_cast<int64_t>(next.size()) - 1;
+    model_->forward(pool, {&segment, 1}, {&last, 1}, logits.data(), nullptr);
+    const auto best =
+        static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    ASSERT_EQ(best, token);
+    next = {best};
+  }
+}
+
+// Field fault: the single-token path gave other logits than prefill, at some length.
+TEST_F(ModelTest, DecodeEqualsPrefillAtEveryLength) {
+  const auto prompt = ids("prompt.ids");
+  const auto expected = golden_->f32("prompt.logits");
+  WorkerPool pool(1);
+  for (int64_t n = 1; n < static_cast<int64_t>(prompt.size()); n += 5) {
+    EXPECT_TRUE(same_bits(run(pool, prompt, {n, 1}), expected)) << n;
+  }
+}
+
+TEST_F(ModelTest, RefusesATokenMapThatDoesNotFit) {
+  auto map = token_map();
+  map[5] = checkpoint_->config().engram_compressed_vocab_size;
+  EXPECT_EQ(Model::create(*checkpoint_, map).error().code, ErrorCode::kCorruptData);
+  map.pop_back();
+  EXPECT_EQ(Model::create(*checkpoint_, map).error().code, ErrorCode::kCorruptData);
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,63 @@
+// The residual streams: how they are mixed into the input of a sub-layer and how its output is
+// written back.
+#include <algorithm>
+
+#include "kernels/hyper_connection.h"
+#include "kernels/norm.h"
+#include "kernels/product.h"
+#include "model/layers.h"
+#include "tensor/arith.h"
+
+namespace stoker {
+
+Mixes mixes(Step& step, const Weight& fn, const std::vector<float>& base,
+            const std::vector<float>& scale) {
+  const ModelConfig& c = step.config();
+  const int64_t hc = c.hc_mult;
+  const int64_t width = hc * c.hidden_size;
+  const int64_t num_coefficients = (2 + hc) * hc;
+  std::vector<float> m(static_cast<size_t>(step.num_rows() * num_coefficients));
+  kernels::product_parts(step.pool, {step.streams.data(), step.num_rows(), width}, fn, m.data(),
+                         num_coefficients);
+  Mixes out{std::vector<float>(static_cast<size_t>(step.num_rows() * hc)),
+            std::vector<float>(static_cast<size_t>(step.num_rows() * hc)),
+            std::vector<float>(static_cast<size_t>(step.num_rows() * hc * hc))};
+  const kernels::MixParams params{c.hc_mult, c.hc_sinkhorn_iters, c.hc_eps, scale.data(),
+                                  base.data()};
+  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+    float* projected = m.data() + row * num_coefficients;
+    const float inverse =
+        arith::inverse_rms(step.streams.data() + row * width, width, c.rms_norm_eps);
+    for (int64_t i = 0; i < num_coefficients; ++i) projected[i] = projected[i] * inverse;
+    kernels::mix_coefficients(projected, params, out.pre.data() + row * hc,
+                              out.post.data() + row * hc, out.comb.data() + row * hc * hc);
+  });
+  return out;
+}
+
+std::vector<float> collapse_and_norm(Step& step, const std::vector<float>& pre,
+                                     const std::vector<float>& norm) {
+  const ModelConfig& c = step.config();
+  const int64_t hidden = c.hidden_size;
+  std::vector<float> x(static_cast<size_t>(step.num_rows() * hidden));
+  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+    float* out = x.data() + row * hidden;
+    kernels::collapse(step.streams.data() + row * c.hc_mult * hidden, pre.data() + row * c.hc_mult,
+                      c.hc_mult, hidden, out);
+    kernels::rms_norm(out, norm.data(), hidden, c.rms_norm_eps, out);
+  });
+  return x;
+}
+
+void expand(Step& step, const std::vector<float>& y, const Mixes& mixes) {
+  const ModelConfig& c = step.config();
+  const int64_t hc = c.hc_mult;
+  const int64_t hidden = c.hidden_size;
+  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+    kernels::expand(y.data() + row * hidden, mixes.post.data() + row * hc,
+                    mixes.comb.data() + row * hc * hc, c.hc_mult, hidden,
+                    step.streams.data() + row * hc * hidden);
+  });
+}
+
+}  // namespace stoker

@@ -1,0 +1,189 @@
+// Long-range memory: groups of tokens compressed to latents, and the indexer that picks which of
+// them a token attends to.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/compress.h"
+#include "kernels/index.h"
+#include "kernels/norm.h"
+#include "kernels/rope.h"
+#include "model/layers.h"
+#include "tensor/arith.h"
+
+namespace stoker {
+namespace {
+
+// A group that ended in this step: whose it is, and the position of its first token.
+struct Group {
+  int32_t segment = 0;
+  int64_t position = 0;
+};
+
+// Closed groups of a step and their pooled vectors [groups, head_dim].
+struct Groups {
+  std::vector<Group> groups;
+  std::vector<float> latents;
+};
+
+// Adds the rows of one segment to its open group; closes groups as they fill. kv, gate [rows of the
+// segment, dim].
+void close_groups(SourceState& source, int32_t segment, int64_t first_position, int64_t num_rows,
+                  const float* kv, const float* gate, int64_t dim, Groups& out) {
+  const int32_t ratio = source.ratio;
+  std::vector<float> group_kv(static_cast<size_t>(ratio * dim));
+  std::vector<float> group_gate(static_cast<size_t>(ratio * dim));
+  std::copy_n(source.open_kv.begin(), source.num_open * dim, group_kv.begin());
+  std::copy_n(source.open_gate.begin(), source.num_open * dim, group_gate.begin());
+  int32_t filled = source.num_open;
+  for (int64_t row = 0; row < num_rows; ++row) {
+    std::copy_n(kv + row * dim, dim, group_kv.begin() + filled * dim);
+    std::copy_n(gate + row * dim, dim, group_gate.begin() + filled * dim);
+    if (++filled < ratio) continue;
+    out.groups.push_back({segment, first_position + row + 1 - ratio});
+    out.latents.resize(out.groups.size() * static_cast<size_t>(dim));
+    kernels::pool_group(group_kv.data(), group_gate.data(), ratio, dim,
+                        out.latents.data() + (out.groups.size() - 1) * static_cast<size_t>(dim));
+    filled = 0;
+  }
+  source.num_open = filled;
+  std::copy_n(group_kv.begin(), filled * dim, source.open_kv.begin());
+  std::copy_n(group_gate.begin(), filled * dim, source.open_gate.begin());
+}
+
+// The groups that end with the rows of this step, pooled but not yet normalised.
+Groups pool(Step& step, int32_t layer, const std::vector<float>& x) {
+  const ModelConfig& c = step.config();
+  const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
+  const int64_t dim = c.head_dim;
+  Groups out;
+  std::vector<float> kv = lin(step, x, w.compressor_wkv);
+  if (c.compress_ratios[static_cast<size_t>(layer)] == 1) {  // a group is a token: nothing to weigh
+    for (const Row& row : step.rows) out.groups.push_back({row.segment, row.position});
+    out.latents = std::move(kv);
+    return out;
+  }
+  const std::vector<float> gate = lin(step, x, w.compressor_wgate);
+  const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
+  for (size_t s = 0; s < step.segments.size(); ++s) {
+    const Segment& segment = step.segments[s];
+    close_groups(segment.state->source(number), static_cast<int32_t>(s), segment.state->length(),
+                 static_cast<int64_t>(segment.ids.size()), kv.data() + step.first_row[s] * dim,
+                 gate.data() + step.first_row[s] * dim, dim, out);
+  }
+  return out;
+}
+
+// The row's scores of the entries of its source that it can see, -inf for those outside the
+// candidates.
+std::vector<float> scores_of(Step& step, int32_t layer, size_t row, const float* q,
+                             const float* weights) {
+  const ModelConfig& c = step.config();
+  const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
+  const SourceState& source = step.state(step.rows[row]).source(number);
+  const int64_t visible = (step.rows[row].position + 1) / source.ratio;
+  std::vector<float> scores(static_cast<size_t>(visible));
+  kernels::index_scores(q, weights, c.index_n_heads, c.index_head_dim, source.index_keys.data(),
+                        visible, scores.data());
+  const int32_t first = c.candidate_source_layer_id;
+  if (layer == first) {
+    kernels::candidate_blocks(scores.data(), visible, c.candidate_topk_blocks,
+                              c.candidate_block_size, step.candidates[row]);
+  } else if (first >= 0 && layer > first) {
+    std::vector<float> kept(scores.size(), arith::kNegInf);
+    for (const int64_t block : step.candidates[row]) {
+      const int64_t begin = std::min(block * c.candidate_block_size, visible);
+      const int64_t end = std::min(begin + c.candidate_block_size, visible);
+      std::copy(scores.begin() + begin, scores.begin() + end, kept.begin() + begin);
+    }
+    scores.swap(kept);
+  }
+  return scores;
+}
+
+// Index queries of every row, rotated and rounded to the keys' format: [rows, heads, dim].
+std::vector<float> index_queries(Step& step, const Weight& wq_b, const std::vector<float>& q_low) {
+  const ModelConfig& c = step.config();
+  const int64_t dim = c.index_head_dim;
+  const int64_t pairs = c.qk_rope_head_dim / 2;
+  std::vector<float> q = lin(step, q_low, wq_b);
+  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+    std::vector<uint8_t> record(static_cast<size_t>(index_record_bytes(dim)));
+    for (int64_t head = 0; head < c.index_n_heads; ++head) {
+      float* vector = q.data() + (row * c.index_n_heads + head) * dim;
+      kernels::rotate(vector, dim, step.turn_compress.data() + row * 2 * pairs, pairs, false);
+      encode_index(vector, dim, record.data());
+      decode_index(record.data(), dim, vector);
+    }
+  });
+  return q;
+}
+
+}  // namespace
+
+void compress(Step& step, int32_t layer, const std::vector<float>& x) {
+  const ModelConfig& c = step.config();
+  const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
+  const BlockConstants& constants = step.model.layers[static_cast<size_t>(layer)];
+  const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
+  const int64_t dim = c.head_dim;
+  const int64_t key_dim = c.index_head_dim;
+  const int64_t pairs = c.qk_rope_head_dim / 2;
+
+  Groups pooled = pool(step, layer, x);
+  for (size_t i = 0; i < pooled.groups.size(); ++i) {
+    float* latent = pooled.latents.data() + i * static_cast<size_t>(dim);
+    kernels::rms_norm(latent, constants.compressor_norm.data(), dim, c.rms_norm_eps, latent);
+  }
+  std::vector<float> keys =
+      lin(step, pooled.latents, w.indexer_wk);  // from the latents before they are rotated
+  std::vector<float> turn(static_cast<size_t>(2 * pairs));
+  for (size_t i = 0; i < pooled.groups.size(); ++i) {
+    const Group& group = pooled.groups[i];
+    SourceState& source = step.segments[static_cast<size_t>(group.segment)].state->source(number);
+    kernels::rotation(group.position, step.model.freq_compress, turn.data());
+
+    float* key = keys.data() + i * static_cast<size_t>(key_dim);
+    kernels::rms_norm(key, constants.indexer_k_norm.data(), key_dim, c.rms_norm_eps, key);
+    kernels::rotate(key, key_dim, turn.data(), pairs, false);
+    source.index_keys.resize(source.index_keys.size() +
+                             static_cast<size_t>(index_record_bytes(key_dim)));
+    encode_index(key, key_dim,
+                 source.index_keys.data() + source.num_entries * index_record_bytes(key_dim));
+
+    float* latent = pooled.latents.data() + i * static_cast<size_t>(dim);
+    kernels::rotate(latent, dim, turn.data(), pairs, false);
+    source.latents.resize(source.latents.size() + static_cast<size_t>(latent_record_bytes(dim)));
+    encode_latent(latent, dim,
+                  source.latents.data() + source.num_entries * latent_record_bytes(dim));
+    ++source.num_entries;
+  }
+}
+
+void select(Step& step, int32_t layer, const std::vector<float>& x,
+            const std::vector<float>& q_low) {
+  const ModelConfig& c = step.config();
+  const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
+  const int64_t heads = c.index_n_heads;
+  const int64_t width = heads * c.index_head_dim;
+  const std::vector<float> q = index_queries(step, w.indexer_wq_b, q_low);
+  std::vector<float> weights = lin(step, x, w.indexer_weights_proj);
+  const auto scale = static_cast<float>(std::pow(static_cast<double>(width), -0.5));
+  for (float& weight : weights) weight = weight * scale;
+
+  std::vector<std::vector<float>> traced(step.trace != nullptr ? step.rows.size() : 0);
+  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+    const auto at = static_cast<size_t>(row);
+    std::vector<float> scores =
+        scores_of(step, layer, at, q.data() + row * width, weights.data() + row * heads);
+    kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), c.index_topk,
+                         step.chosen[at]);
+    if (step.trace != nullptr) traced[at] = std::move(scores);
+  });
+  for (size_t row = 0; row < traced.size(); ++row) {
+    step.trace->note(trace_name(layer, "index_scores"), traced[row]);
+    step.trace->note_integers(trace_name(layer, "selected"),
+                              std::span<const int32_t>(step.chosen[row]));
+  }
+}
+
+}  // namespace stoker
