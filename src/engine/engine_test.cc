@@ -1,0 +1,281 @@
+// The step loop on the small model: what shares a step changes nothing, and every request ends
+// exactly once.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "support/golden.h"
+#include "tensor/formats.h"
+
+namespace stoker::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::GoldenFile;
+
+const std::string kSmall = std::string(STOKER_SOURCE_DIR) + "/tests/data/small/checkpoint";
+
+struct Loaded {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<Model> model;
+};
+
+Loaded load(const std::string& dir) {
+  Loaded loaded;
+  auto opened = Checkpoint::open(dir, 1);
+  EXPECT_TRUE(opened) << opened.error().message;
+  loaded.checkpoint = std::make_unique<Checkpoint>(*std::move(opened));
+  std::vector<int32_t> map;
+  const GoldenFile golden("tests/data/small/golden/golden.safetensors");
+  for (const int64_t token_class : golden.i64("token_map"))
+    map.push_back(static_cast<int32_t>(token_class));
+  map.resize(static_cast<size_t>(loaded.checkpoint->config().vocab_size));
+  auto model = Model::create(*loaded.checkpoint, map);
+  EXPECT_TRUE(model) << model.error().message;
+  loaded.model = std::make_unique<Model>(*std::move(model));
+  return loaded;
+}
+
+TokenRequest request_of(uint32_t seed, int32_t prompt_tokens, int32_t max_tokens,
+                        double temperature = 1) {
+  TokenRequest request;
+  uint32_t x = seed;
+  for (int32_t i = 0; i < prompt_tokens; ++i) {
+    x = x * 1664525 + 1013904223;
+    request.prompt.push_back(static_cast<int32_t>((x >> 8) % 570));
+  }
+  request.sampling.temperature = temperature;
+  request.sampling.top_p = 0.9;
+  request.seed = seed;
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+struct Outcome {
+  std::vector<int32_t> tokens;
+  std::optional<End> end;
+  std::optional<Error> error;
+};
+
+Outcome read_all(TokenStream& stream) {
+  Outcome outcome;
+  for (int i = 0; i < 6000 && !outcome.end; ++i) {
+    stream.wait(10ms);
+    TokenProgress progress = stream.take();
+    outcome.tokens.insert(outcome.tokens.end(), progress.tokens.begin(), progress.tokens.end());
+    outcome.end = progress.end;
+    outcome.error = progress.error;
+  }
+  EXPECT_TRUE(outcome.end) << "a request never ended";
+  return outcome;
+}
+
+EngineLimits roomy() {
+  return {.max_num_seqs = 8, .max_queue = 100, .max_state_bytes = int64_t{1} << 30};
+}
+
+class EngineTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { loaded_ = new Loaded(load(kSmall)); }
+  static void TearDownTestSuite() { delete loaded_; }
+  static const Model& model() { return *loaded_->model; }
+
+  static Outcome alone(const TokenRequest& request) {
+    StepLoop loop(model(), 1, roomy());
+    return read_all(**loop.submit(request, {}));
+  }
+
+ private:
+  static Loaded* loaded_;
+};
+Loaded* EngineTest::loaded_ = nullptr;
+
+TEST_F(EngineTest, GreedyTokensAreTheGoldenOnes) {
+  const GoldenFile golden("tests/data/small/golden/golden.safetensors");
+  TokenRequest request;
+  for (const int64_t id : golden.i64("decode.prompt"))
+    request.prompt.push_back(static_cast<int32_t>(id));
+  request.sampling.temperature = 0;
+  request.max_tokens = 40;
+  std::vector<int32_t> expected;
+  for (const int64_t id : golden.i64("decode.ids")) expected.push_back(static_cast<int32_t>(id));
+  const Outcome outcome = alone(request);
+  EXPECT_EQ(outcome.tokens, expected);
+  EXPECT_EQ(outcome.end, End::kLength);
+}
+
+TEST_F(EngineTest, InABatchEqualsAlone) {
+  std::vector<TokenRequest> requests;
+  for (uint32_t i = 0; i < 12; ++i)
+    requests.push_back(request_of(i, 1 + static_cast<int32_t>(i) * 23 % 150, 20));
+  std::vector<Outcome> expected;
+  for (const auto& request : requests) expected.push_back(alone(request));
+  for (const int threads : {1, 2, 3}) {
+    EngineLimits limits = roomy();
+    limits.max_num_seqs = 5;  // some wait
+    limits.max_prefill_rows = 16;
+    StepLoop loop(model(), threads, limits);
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (const auto& request : requests) streams.push_back(*loop.submit(request, {}));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      EXPECT_EQ(read_all(*streams[i]).tokens, expected[i].tokens)
+          << "request " << i << ", threads " << threads;
+    }
+  }
+}
+
+TEST_F(EngineTest, AStopIdEndsTheSequence) {
+  TokenRequest request = request_of(3, 10, 50);
+  const Outcome free = alone(request);
+  request.stop_ids = {free.tokens[7]};
+  const Outcome stopped = alone(request);
+  const auto first = std::find(free.tokens.begin(), free.tokens.end(), free.tokens[7]);
+  EXPECT_EQ(stopped.tokens, std::vector<int32_t>(free.tokens.begin(), first + 1));
+  EXPECT_EQ(stopped.end, End::kStopId);
+}
+
+TEST_F(EngineTest, CancelFreesItsPlaceAndDisturbsNobody) {
+  const TokenRequest survivor = request_of(7, 30, 40);
+  const Outcome expected = alone(survivor);
+  EngineLimits limits = roomy();
+  limits.max_num_seqs = 2;
+  StepLoop loop(model(), 2, limits);
+  auto kept = *loop.submit(survivor, {});
+  std::vector<std::shared_ptr<TokenStream>> others;
+  for (uint32_t i = 0; i < 10; ++i)
+    others.push_back(*loop.submit(request_of(100 + i, 40, 1000), {}));
+  for (auto& other : others) {  // running, in the middle of its prompt, or waiting
+    other->cancel();
+    EXPECT_EQ(read_all(*other).end, End::kCancelled);
+  }
+  EXPECT_EQ(read_all(*kept).tokens, expected.tokens);
+  loop.drain(10s);
+  EXPECT_EQ(loop.counts().num_running, 0);
+  EXPECT_EQ(loop.counts().num_waiting, 0);
+}
+
+TEST_F(EngineTest, AFullQueueIsOverloaded) {
+  EngineLimits limits = roomy();
+  limits.max_num_seqs = 1;
+  limits.max_queue = 2;
+  StepLoop loop(model(), 1, limits);
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  Result<std::shared_ptr<TokenStream>> last = loop.submit(request_of(1, 5, 2000), {});
+  while (last) {
+    streams.push_back(*last);
+    ASSERT_LE(streams.size(), 4U);
+    last = loop.submit(request_of(1, 5, 2000), {});
+  }
+  EXPECT_EQ(last.error().code, ErrorCode::kOverloaded);
+}
+
+TEST_F(EngineTest, ARequestThatCanNeverFitIsRefusedAtOnce) {
+  EngineLimits limits = roomy();
+  limits.max_state_bytes = model().kv_shape().fixed_bytes() + 1000;
+  StepLoop loop(model(), 1, limits);
+  const auto refused = loop.submit(request_of(1, 5, 2000), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(loop.submit(request_of(1, 2, 1), {}));
+}
+
+TEST_F(EngineTest, DrainFinishesWhatItCanAndCancelsTheRest) {
+  StepLoop loop(model(), 1, roomy());
+  auto brief = *loop.submit(request_of(1, 5, 5), {});
+  loop.drain(20s);
+  EXPECT_EQ(read_all(*brief).end, End::kLength);
+  EXPECT_EQ(loop.submit(request_of(1, 5, 5), {}).error().code, ErrorCode::kCancelled);
+
+  StepLoop other(model(), 1, roomy());
+  auto endless = *other.submit(request_of(1, 5, 100000), {});
+  other.drain(50ms);
+  EXPECT_EQ(read_all(*endless).end, End::kCancelled);
+}
+
+TEST_F(EngineTest, StreamsOutliveTheLoop) {
+  std::shared_ptr<TokenStream> stream;
+  {
+    StepLoop loop(model(), 2, roomy());
+    stream = *loop.submit(request_of(1, 5, 100000), {});
+  }
+  EXPECT_EQ(read_all(*stream).end, End::kCancelled);
+}
+
+TEST_F(EngineTest, ReadyIsCalledForNewsAndNotAfterDetach) {
+  StepLoop loop(model(), 1, roomy());
+  std::atomic<int> calls{0};
+  auto stream = *loop.submit(request_of(1, 5, 30), [&calls] { calls.fetch_add(1); });
+  EXPECT_EQ(read_all(*stream).tokens.size(), 30U);
+  EXPECT_GE(calls.load(), 30);
+  auto detached = *loop.submit(request_of(1, 5, 1000), [&calls] { calls.fetch_add(1); });
+  detached->detach();
+  const int before = calls.load();
+  detached->cancel();
+  read_all(*detached);
+  EXPECT_EQ(calls.load(), before);
+}
+
+// A copy of the small checkpoint whose embedding of one token overflows in the first layer.
+class Overflowing {
+ public:
+  static constexpr int32_t kBadToken = 300;
+
+  Overflowing() {
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+    std::filesystem::copy(kSmall, dir_);
+    const GoldenFile shard("tests/data/small/checkpoint/model-00001-of-00003.safetensors");
+    const Json* entry = shard.header().find("embed.weight");
+    const auto offset =
+        static_cast<std::streamoff>(*entry->find("data_offsets")->items()[0].as_int());
+    const auto hidden = *entry->find("shape")->items()[1].as_int();
+    std::fstream file(dir_ / "model-00001-of-00003.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    uint64_t header = 0;
+    file.read(reinterpret_cast<char*>(&header), sizeof header);
+    file.seekp(8 + static_cast<std::streamoff>(header) + offset + kBadToken * hidden * 2);
+    for (int64_t i = 0; i < hidden; ++i) {
+      const uint16_t huge = bf16_encode(3e38F);
+      file.write(reinterpret_cast<const char*>(&huge), sizeof huge);
+    }
+  }
+  ~Overflowing() { std::filesystem::remove_all(dir_); }
+  Overflowing(const Overflowing&) = delete;
+  Overflowing& operator=(const Overflowing&) = delete;
+
+  std::string dir() const { return dir_.string(); }
+
+ private:
+  std::filesystem::path dir_ =
+      std::filesystem::temp_directory_path() / ("stoker_overflow_" + std::to_string(::getpid()));
+};
+
+TEST_F(EngineTest, LogitsThatAreNotFiniteFailTheirOwnRequestOnly) {
+  const Overflowing bad;
+  const Loaded loaded = load(bad.dir());
+  TokenRequest healthy = request_of(5, 20, 30, 0);
+  std::replace(healthy.prompt.begin(), healthy.prompt.end(), Overflowing::kBadToken, 301);
+  std::vector<int32_t> expected;
+  {
+    StepLoop loop(*loaded.model, 1, roomy());
+    expected = read_all(**loop.submit(healthy, {})).tokens;
+  }
+  StepLoop loop(*loaded.model, 2, roomy());
+  TokenRequest broken = request_of(6, 20, 30);
+  broken.prompt[10] = Overflowing::kBadToken;
+  auto good = *loop.submit(healthy, {});
+  auto failed = *loop.submit(broken, {});
+  const Outcome outcome = read_all(*failed);
+  ASSERT_EQ(outcome.end, End::kError);
+  EXPECT_EQ(outcome.error->code, ErrorCode::kInternal);
+  EXPECT_NE(outcome.error->message.find("finite"), std::string::npos) << outcome.error->message;
+  EXPECT_EQ(read_all(*good).tokens, expected);
+  EXPECT_TRUE(loop.healthy());
+}
+
+}  // namespace
+}  // namespace stoker::engine
