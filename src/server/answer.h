@@ -1,0 +1,90 @@
+// The answer to one completion request: reads the events of its streams and writes OpenAI's shapes,
+// whole or as server-sent events. Knows no sockets.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/http_error.h"
+#include "server/request_parser.h"
+#include "stoker/engine.h"
+
+namespace stoker {
+
+/// What every object of an answer says about itself.
+struct AnswerHead {
+  Route route = Route::kCompletions;
+  std::string id;       ///< "cmpl-..." or "chatcmpl-..."
+  int64_t created = 0;  ///< seconds of the Unix clock
+  std::string model;    ///< the served name
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage_stats = false;
+};
+
+/// One answer, of one choice for each stream. Not thread-safe: it and its streams belong to one
+/// thread. Destroying it cancels what still runs.
+class Answer {
+ public:
+  /// At least one stream; none null.
+  Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams);
+  ~Answer();
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  /// The events that open a stream, before any token: who speaks, for chat.
+  std::string opening() const;
+
+  /// Reads what the streams have ready, without waiting, and appends the events of it to `out`,
+  /// [DONE] included, until finished() or `out` has `max_bytes`. Without streaming, nothing is
+  /// appended and all is read.
+  void poll(std::string& out, size_t max_bytes);
+
+  /// Every choice has its end, or one has failed.
+  bool finished() const { return num_running_ == 0; }
+
+  /// Why the answer failed. A stream has told its client by then.
+  const std::optional<HttpError>& error() const { return error_; }
+
+  /// The answer as one JSON object, where it was not streamed, is finished and has not failed.
+  std::string body() const;
+
+  // For the log.
+  const Usage& usage() const { return usage_; }              ///< of finished choices, summed
+  const Timings& timings() const { return timings_; }        ///< the longest of the choices
+  const char* reason() const { return to_string(reason_); }  ///< of the choice that finished last
+
+ private:
+  struct Choice;
+
+  void read(Choice& choice, const Event& event, std::string& out);
+  void fail(const Finish& finish, std::string& out);
+  void append_delta(const Choice& choice, const char* member, const std::string& text,
+                    std::string& out) const;
+  void append_end(const Choice& choice, const std::string& text, std::string& out) const;
+  void append_chunk(const Choice& choice, const std::string& content, const std::string& end,
+                    std::string& out) const;
+  void append_usage_chunk(std::string& out) const;
+  std::string choice_json(const Choice& choice) const;
+  std::string running_usage() const;
+
+  AnswerHead head_;
+  std::string prefix_;  // of every object: {"id":...,"system_fingerprint":...
+  std::vector<Choice> choices_;
+  size_t num_running_ = 0;
+  Usage usage_;
+  Timings timings_;
+  FinishReason reason_ = FinishReason::kCancelled;
+  std::optional<HttpError> error_;
+};
+
+/// "stoker-" and the version.
+std::string system_fingerprint();
+
+/// {"prompt_tokens": ...} with its details.
+std::string usage_json(const Usage& usage);
+
+}  // namespace stoker

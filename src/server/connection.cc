@@ -1,0 +1,517 @@
+#include "server/connection.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <cinttypes>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/check.h"
+#include "server/routes.h"
+
+namespace stoker {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr size_t kMaxReadAheadBytes = size_t{256} << 10;  // of requests behind the current one
+constexpr size_t kMaxBacklogBytes = size_t{64} << 10;     // of output, before more is made
+constexpr auto kForever = std::chrono::hours(24 * 365);
+
+std::chrono::steady_clock::time_point after(std::chrono::milliseconds limit) {
+  return std::chrono::steady_clock::now() + limit;
+}
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", seconds);
+  return text;
+}
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+struct Connection::Prepared {
+  std::optional<HttpError> error;
+  ParsedRequest parsed;
+  std::vector<std::unique_ptr<Stream>> streams;
+};
+
+// Called from engine threads. At most one wake-up is under way at a time.
+struct Connection::Wake : std::enable_shared_from_this<Connection::Wake> {
+  Wake(asio::io_context& io_in, std::weak_ptr<Connection> connection_in)
+      : io(io_in), connection(std::move(connection_in)) {}
+
+  void operator()() {
+    if (is_posted.exchange(true)) return;
+    asio::post(io, [self = shared_from_this()] {
+      self->is_posted = false;
+      if (const auto target = self->connection.lock()) target->guard([&] { target->pump(); });
+    });
+  }
+
+  asio::io_context& io;
+  const std::weak_ptr<Connection> connection;
+  std::atomic<bool> is_posted{false};
+};
+
+Connection::Connection(tcp::socket socket, ServerContext& context)
+    : socket_(std::move(socket)),
+      context_(context),
+      timer_(context.io),
+      parser_({context.options.max_header_bytes, context.options.max_body_bytes}) {}
+
+void Connection::start() {
+  BoostError ignored;
+  socket_.non_blocking(true, ignored);
+  socket_.set_option(tcp::no_delay(true), ignored);
+  context_.connections.insert(shared_from_this());
+  guard([this] {
+    set_deadline(context_.options.header_timeout);
+    watch_socket();
+  });
+}
+
+void Connection::close_when_idle() {
+  const bool is_idle = phase_ == Phase::kHead && !parser_.has_started() && input_.empty();
+  if (is_idle && !is_writing()) {
+    close();
+  } else if (is_idle) {
+    close_after_write_ = true;
+  }
+}
+
+void Connection::abort() {
+  if (phase_ == Phase::kClosed) return;
+  if (phase_ == Phase::kAnswering) log_exchange(499, "abort");
+  close();
+}
+
+// Runs a handler's work. What a library throws ends this connection, not the server.
+template <class Work>
+void Connection::guard(const Work& work) {
+  if (phase_ == Phase::kClosed) return;
+  const auto self = shared_from_this();  // closing must not destroy what is running
+  try {
+    work();
+  } catch (const std::exception& exception) {
+    context_.log(LogLevel::kError, std::string("connection closed reason=") + exception.what());
+    close();
+  }
+}
+
+// ---- Reading
+
+void Connection::watch_socket() {
+  if (is_watching_ || is_peer_gone_ || phase_ == Phase::kClosed) return;
+  if (input_.size() >= kMaxReadAheadBytes) return;
+  is_watching_ = true;
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](BoostError error) {
+    self->is_watching_ = false;
+    self->guard([&] { self->on_readable(error); });
+  });
+}
+
+void Connection::on_readable(BoostError error) {
+  size_t num_bytes = 0;
+  if (!error) num_bytes = socket_.read_some(asio::buffer(context_.read_buffer), error);
+  if (error == asio::error::would_block || error == asio::error::try_again) {
+    watch_socket();
+    return;
+  }
+  if (error) {
+    on_peer_gone(error);
+    return;
+  }
+  if (phase_ != Phase::kLingering) {
+    input_.append(context_.read_buffer.data(), num_bytes);
+    if (phase_ == Phase::kBody) set_deadline(context_.options.body_idle_timeout);
+    advance();
+  }
+  watch_socket();
+}
+
+void Connection::on_peer_gone(BoostError error) {
+  is_peer_gone_ = true;
+  const bool is_cut_short = parser_.has_started() || !input_.empty();
+  if (phase_ == Phase::kAnswering) {
+    abort();
+  } else if (error != asio::error::eof || phase_ == Phase::kLingering) {
+    close();
+  } else if (close_after_write_) {
+    return;  // on_written closes
+  } else if (is_cut_short) {
+    respond_error({400, "the connection ended in the middle of the request", "", ""});
+  } else {
+    close_after_write_ = true;
+    flush();
+  }
+}
+
+// Parses what has been read, and begins what it asks for, until more has to be read or written
+// first.
+void Connection::advance() {
+  while ((phase_ == Phase::kHead || phase_ == Phase::kBody) && !close_after_write_ &&
+         !input_.empty() && output_.size() < kMaxBacklogBytes) {
+    if (!parser_.has_started()) set_deadline(context_.options.header_timeout);
+    input_.erase(0, parser_.feed(input_));
+    const HttpParser::State state = parser_.state();
+    if (state == HttpParser::State::kFailed) {
+      respond_error(parser_.error());
+      break;
+    }
+    if (!count_body(parser_.request().body.size())) {
+      respond_error({503, "too many large requests at the same time", "", ""});
+      break;
+    }
+    if (state != HttpParser::State::kHead && phase_ == Phase::kHead) on_head();
+    if (state != HttpParser::State::kDone) break;
+    dispatch();
+  }
+  flush();
+  watch_socket();
+}
+
+// The bodies of all connections together have a limit. Returns whether this one's fits.
+bool Connection::count_body(size_t num_bytes) {
+  context_.num_body_bytes += num_bytes - num_body_bytes_;
+  num_body_bytes_ = num_bytes;
+  return num_bytes == 0 || context_.num_body_bytes <= context_.options.max_buffered_bytes;
+}
+
+// The head is there, and perhaps more. A request that its head alone refuses is not waited for.
+void Connection::on_head() {
+  const HttpRequest& request = parser_.request();
+  phase_ = Phase::kBody;
+  request_id_ = request.request_id.empty() ? context_.new_id() : request.request_id;
+  is_keep_alive_ = request.keep_alive && !context_.is_draining;
+  refusal_ = check_head(request);
+  if (context_.is_draining) refusal_ = {503, "the server is stopping", "", ""};
+  set_deadline(context_.options.body_idle_timeout);
+  if (parser_.state() != HttpParser::State::kBody) return;
+  if (refusal_) {
+    respond_error(*refusal_);
+  } else if (request.expects_continue && request.body.empty()) {
+    output_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  }
+}
+
+// The request is whole.
+void Connection::dispatch() {
+  if (refusal_) return respond_error(*refusal_);
+  const HttpRequest& request = parser_.request();
+  const Target target = target_of(request.path);
+  if (request.method == "OPTIONS") return respond(204, "");
+  switch (target) {
+    case Target::kHealth:
+      if (context_.engine.healthy()) return respond(200, "");
+      return respond_error({503, "the engine has stopped", "", "EngineDeadError"});
+    case Target::kModels:
+      return respond(200, models_json(context_.engine.model(), context_.options.served_model_names,
+                                      context_.created));
+    case Target::kModel: {
+      const auto card = model_json(context_.engine.model(), context_.options.served_model_names,
+                                   context_.created, request.path);
+      if (card) return respond(200, *card);
+      return respond_error({404, "no such model is served here", "model", ""});
+    }
+    case Target::kCompletions:
+    case Target::kChat:
+      return start_answer();
+    case Target::kUnknown:
+      break;
+  }
+  CHECK(false, "check_head has refused what has no target");
+}
+
+// ---- Answering
+
+void Connection::start_answer() {
+  phase_ = Phase::kAnswering;
+  set_deadline(kForever);
+  is_abandoned_ = std::make_shared<std::atomic<bool>>(false);
+  const Route route =
+      target_of(parser_.request().path) == Target::kChat ? Route::kChat : Route::kCompletions;
+  asio::post(context_.workers, [self = shared_from_this(), &context = context_, route,
+                                body = std::move(parser_.request().body), abandoned = is_abandoned_,
+                                wake = std::make_shared<Wake>(context_.io, weak_from_this())] {
+    Prepared prepared = prepare(context, route, body, *abandoned, wake);
+    asio::post(context.io, [self, prepared = std::move(prepared)]() mutable {
+      self->guard([&] { self->on_prepared(std::move(prepared)); });
+    });
+  });
+}
+
+// On a worker's thread: bytes to running streams.
+Connection::Prepared Connection::prepare(ServerContext& context, Route route,
+                                         const std::string& body,
+                                         const std::atomic<bool>& abandoned,
+                                         const std::shared_ptr<Wake>& wake) {
+  Prepared prepared;
+  try {
+    if (abandoned) return prepared;
+    if (!context.engine.healthy()) {
+      prepared.error = {503, "the engine has stopped", "", "EngineDeadError"};
+      return prepared;
+    }
+    auto parsed = parse_request(route, body, context.options.served_model_names);
+    if (!parsed) {
+      prepared.error = to_http_error(parsed.error());
+      return prepared;
+    }
+    prepared.parsed = *std::move(parsed);
+    for (Request& request : prepared.parsed.requests) {
+      if (abandoned) break;
+      auto stream = context.engine.submit(std::move(request), [wake] { (*wake)(); });
+      if (!stream) {
+        prepared.error = to_http_error(stream.error());
+        prepared.streams.clear();
+        break;
+      }
+      prepared.streams.push_back(*std::move(stream));
+    }
+  } catch (const std::bad_alloc&) {
+    prepared.streams.clear();
+    prepared.error = {503, "no memory for the request", "", ""};
+  } catch (const std::exception& exception) {
+    prepared.streams.clear();
+    prepared.error = {500, exception.what(), "", ""};
+  }
+  return prepared;
+}
+
+void Connection::on_prepared(Prepared prepared) {
+  count_body(0);
+  context_.log_unknown_fields(prepared.parsed.unknown_fields);
+  if (prepared.parsed.request_id && parser_.request().request_id.empty()) {
+    request_id_ = *prepared.parsed.request_id;
+  }
+  if (prepared.error) {
+    respond_error(*prepared.error);
+    advance();
+  } else {
+    begin_answer(std::move(prepared));
+  }
+}
+
+void Connection::begin_answer(Prepared prepared) {
+  const ParsedRequest& parsed = prepared.parsed;
+  AnswerHead head;
+  head.route = parsed.route;
+  head.id = (parsed.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id_;
+  head.created = unix_seconds();
+  head.model = parsed.model;
+  head.stream = parsed.stream;
+  head.include_usage = parsed.include_usage;
+  head.continuous_usage_stats = parsed.continuous_usage_stats;
+  answer_.emplace(std::move(head), std::move(prepared.streams));
+  is_streaming_ = parsed.stream;
+  if (is_streaming_) {
+    const int version = parser_.request().version;
+    ResponseHead response;
+    response.version = version;
+    response.keep_alive = is_keep_alive_ = is_keep_alive_ && version >= 11;
+    response.content_type = "text/event-stream; charset=utf-8";
+    response.request_id = request_id_;
+    output_ += response_head(response);
+    const std::string opening = answer_->opening();
+    if (!opening.empty()) append_chunk(output_, version, opening);
+    set_deadline(context_.options.ping_interval);
+    flush();
+  }
+  pump();
+}
+
+// Moves what the engine has ready to the client.
+void Connection::pump() {
+  if (!answer_ || (is_streaming_ && is_writing())) return;
+  std::string events;
+  answer_->poll(events, kMaxBacklogBytes);
+  if (!events.empty()) {
+    append_chunk(output_, parser_.request().version, events);
+    set_deadline(context_.options.ping_interval);
+  }
+  if (answer_->finished()) {
+    finish_answer();
+    advance();
+  } else {
+    flush();
+  }
+}
+
+void Connection::finish_answer() {
+  if (!is_streaming_) {
+    if (answer_->error()) return respond_error(*answer_->error());
+    return respond(200, answer_->body());
+  }
+  append_last_chunk(output_, parser_.request().version);
+  if (answer_->error()) is_keep_alive_ = false;
+  log_exchange(answer_->error() ? answer_->error()->status : 200, answer_->reason());
+  end_exchange();
+}
+
+void Connection::respond(int status, std::string_view body) {
+  const HttpRequest& request = parser_.request();
+  const bool is_whole = parser_.state() == HttpParser::State::kDone;
+  if (!is_whole) is_keep_alive_ = false;
+  ResponseHead head;
+  head.status = status;
+  head.version = request.version;
+  head.keep_alive = is_keep_alive_;
+  head.content_length = body.size();
+  head.request_id = request_id_;
+  if (status == 204 || status == 405) head.allow = allowed_methods(target_of(request.path));
+  output_ += response_head(head);
+  if (request.method != "HEAD") output_ += body;
+  log_exchange(status, answer_ ? answer_->reason() : "-");
+  end_exchange();
+}
+
+void Connection::respond_error(const HttpError& error) {
+  respond(error.status, error_json(error));
+}
+
+// The answer is in output_: on to the next request, or to the end of the connection.
+void Connection::end_exchange() {
+  answer_.reset();
+  is_streaming_ = false;
+  refusal_.reset();
+  request_id_.clear();
+  count_body(0);
+  close_after_write_ = !is_keep_alive_ || context_.is_closing;
+  parser_.reset();
+  phase_ = Phase::kHead;
+  set_deadline(context_.options.keep_alive_timeout);
+  flush();
+}
+
+// One line for each request. Never what was asked or answered.
+void Connection::log_exchange(int status, const char* reason) const {
+  if (!context_.options.log) return;
+  const HttpRequest& request = parser_.request();
+  std::string line = "request id=" + (request_id_.empty() ? "-" : request_id_) +
+                     " route=" + (request.path.empty() ? "-" : request.path.substr(0, 100)) +
+                     " status=" + std::to_string(status) + " reason=" + reason;
+  if (answer_) {
+    line += " prompt_tokens=" + std::to_string(answer_->usage().prompt_tokens) +
+            " completion_tokens=" + std::to_string(answer_->usage().completion_tokens) +
+            " queued_s=" + seconds_text(answer_->timings().queued.count()) +
+            " first_token_s=" + seconds_text(answer_->timings().first_token.count()) +
+            " total_s=" + seconds_text(answer_->timings().total.count());
+  }
+  const bool is_health = target_of(request.path) == Target::kHealth;
+  context_.log(is_health ? LogLevel::kDebug : LogLevel::kInfo, line);
+}
+
+// ---- Writing and closing
+
+void Connection::flush() {
+  if (is_writing() || phase_ == Phase::kClosed || phase_ == Phase::kLingering) return;
+  if (output_.empty()) {
+    if (close_after_write_) linger();
+    arm_timer();
+    return;
+  }
+  in_flight_.swap(output_);
+  num_written_ = 0;
+  write_some();
+}
+
+void Connection::write_some() {
+  write_deadline_ = after(context_.options.write_stall_timeout);
+  arm_timer();
+  socket_.async_write_some(
+      asio::buffer(in_flight_.data() + num_written_, in_flight_.size() - num_written_),
+      [self = shared_from_this()](BoostError error, size_t num_bytes) {
+        self->guard([&] { self->on_written(error, num_bytes); });
+      });
+}
+
+void Connection::on_written(BoostError error, size_t num_bytes) {
+  if (error) return abort();
+  num_written_ += num_bytes;
+  if (num_written_ < in_flight_.size()) return write_some();
+  in_flight_.clear();
+  if (phase_ == Phase::kAnswering && is_streaming_) set_deadline(context_.options.ping_interval);
+  flush();
+  pump();
+  advance();
+}
+
+// Says that nothing more comes, and waits for the client to say the same: closing at once, with
+// bytes of the client unread, would take the answer away from under it.
+void Connection::linger() {
+  if (is_peer_gone_) return close();
+  BoostError ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  phase_ = Phase::kLingering;
+  input_.clear();
+  set_deadline(context_.options.close_timeout);
+  watch_socket();
+}
+
+void Connection::close() {
+  if (phase_ == Phase::kClosed) return;
+  const auto self = shared_from_this();
+  phase_ = Phase::kClosed;
+  if (is_abandoned_) *is_abandoned_ = true;
+  answer_.reset();
+  count_body(0);
+  BoostError ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+  context_.connections.erase(self);
+  context_.on_connection_closed();
+}
+
+// ---- Time
+
+void Connection::set_deadline(std::chrono::milliseconds limit) {
+  deadline_ = after(limit);
+  arm_timer();
+}
+
+// Deadlines mostly move away: a timer that rings early is set again then, which is cheaper than
+// each time.
+void Connection::arm_timer() {
+  const Clock::time_point deadline = is_writing() ? write_deadline_ : deadline_;
+  if (phase_ == Phase::kClosed || (is_timer_armed_ && timer_.expiry() <= deadline)) return;
+  is_timer_armed_ = true;
+  timer_.expires_at(deadline);
+  timer_.async_wait([self = shared_from_this()](BoostError error) {
+    if (!error) self->guard([&] { self->on_timer(); });
+  });
+}
+
+void Connection::on_timer() {
+  is_timer_armed_ = false;
+  if ((is_writing() ? write_deadline_ : deadline_) <= Clock::now()) on_deadline();
+  arm_timer();
+}
+
+void Connection::on_deadline() {
+  if (is_writing()) return abort();
+  switch (phase_) {
+    case Phase::kHead:
+    case Phase::kBody:
+      if (!parser_.has_started()) return close();
+      return respond_error({408, "the request took too long to arrive", "", ""});
+    case Phase::kAnswering:
+      append_chunk(output_, parser_.request().version, ": ping\n\n");
+      set_deadline(context_.options.ping_interval);
+      return flush();
+    case Phase::kLingering:
+      return close();
+    case Phase::kClosed:
+      return;
+  }
+}
+
+}  // namespace stoker

@@ -1,0 +1,121 @@
+// One client's connection: reads requests one after the other, hands completion requests to the
+// workers, writes answers.
+//
+// The socket is watched all the time, also while an answer is made, so that a client that goes away
+// is noticed at once; what it has sent ahead is kept for the next request. An answer's events are
+// read only when nothing waits to be written, so that a slow reader costs one buffer.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/answer.h"
+#include "server/http_parser.h"
+#include "server/http_response.h"
+#include "server/server_context.h"
+
+namespace stoker {
+
+/// Belongs to the server's thread; lives until it has closed and its last handler has run.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(boost::asio::ip::tcp::socket socket, ServerContext& context);
+
+  /// Starts reading. It registers itself in the context until it is closed.
+  void start();
+
+  /// Closes when nothing is being answered or written; to be called after ServerContext::is_closing
+  /// was set.
+  void close_when_idle();
+
+  /// Closes now; what it was doing is cancelled.
+  void abort();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using BoostError = boost::system::error_code;
+
+  enum class Phase {
+    kHead,       ///< waits for a request, or reads its head
+    kBody,       ///< reads its body
+    kAnswering,  ///< the request is with the workers, or its answer is being made
+    kLingering,  ///< has written its last byte and waits for the client to close
+    kClosed,
+  };
+
+  struct Prepared;  // what the workers make of a body
+  struct Wake;      // how an engine thread tells that a stream has something
+
+  template <class Work>
+  void guard(const Work& work);
+
+  // Reading.
+  void watch_socket();
+  void on_readable(BoostError error);
+  void on_peer_gone(BoostError error);
+  void advance();
+  bool count_body(size_t num_bytes);
+  void on_head();
+  void dispatch();
+
+  // Answering.
+  void start_answer();
+  static Prepared prepare(ServerContext& context, Route route, const std::string& body,
+                          const std::atomic<bool>& abandoned, const std::shared_ptr<Wake>& wake);
+  void on_prepared(Prepared prepared);
+  void begin_answer(Prepared prepared);
+  void pump();
+  void finish_answer();
+  void respond(int status, std::string_view body);
+  void respond_error(const HttpError& error);
+  void end_exchange();
+  void log_exchange(int status, const char* reason) const;
+
+  // Writing and closing.
+  void flush();
+  void write_some();
+  void on_written(BoostError error, size_t num_bytes);
+  bool is_writing() const { return !in_flight_.empty(); }
+  void linger();
+  void close();
+
+  // Time.
+  void set_deadline(std::chrono::milliseconds limit);
+  void arm_timer();
+  void on_timer();
+  void on_deadline();
+
+  boost::asio::ip::tcp::socket socket_;
+  ServerContext& context_;
+  boost::asio::steady_timer timer_;
+  bool is_timer_armed_ = false;
+  Clock::time_point deadline_;        // of the phase, while nothing is written
+  Clock::time_point write_deadline_;  // while something is
+
+  Phase phase_ = Phase::kHead;
+  HttpParser parser_;
+  std::string input_;          // read and not yet parsed
+  size_t num_body_bytes_ = 0;  // of this connection in ServerContext::num_body_bytes
+  bool is_watching_ = false;
+  bool is_peer_gone_ = false;
+
+  std::optional<HttpError> refusal_;  // of the current request, by its head
+  std::string request_id_;
+  bool is_keep_alive_ = true;
+  std::shared_ptr<std::atomic<bool>> is_abandoned_;  // tells the workers not to bother
+  std::optional<Answer> answer_;
+  bool is_streaming_ = false;
+
+  std::string output_;      // waits to be written
+  std::string in_flight_;   // is being written
+  size_t num_written_ = 0;  // of it
+  bool close_after_write_ = false;
+};
+
+}  // namespace stoker

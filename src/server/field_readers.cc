@@ -1,0 +1,228 @@
+#include "server/field_readers.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/try.h"
+
+namespace stoker {
+namespace {
+
+constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxStopBytes = 256;
+constexpr size_t kMaxPrompts = 2048;
+constexpr size_t kMaxShownBytes = 40;  // of a value in a message
+
+std::string at(const std::string& param, size_t index) {
+  return param + "[" + std::to_string(index) + "]";
+}
+
+Result<bool> bool_of(const Json& value, const std::string& param) {
+  if (!value.is_bool()) return wrong_value(param, "a boolean", value);
+  return value.as_bool();
+}
+
+Result<int32_t> int_of(const Json& value, const std::string& param, int32_t min,
+                       const std::string& expected) {
+  const auto number = value.as_int();
+  if (!number || *number < min || *number > std::numeric_limits<int32_t>::max()) {
+    return wrong_value(param, expected, value);
+  }
+  return static_cast<int32_t>(*number);
+}
+
+Result<double> double_of(const Json& value, const std::string& param, const std::string& expected) {
+  const auto number = value.as_double();
+  if (!number) return wrong_value(param, expected, value);
+  return *number;
+}
+
+Result<std::vector<int32_t>> ids_of(const Json& value, const std::string& param) {
+  std::vector<int32_t> ids;
+  ids.reserve(value.items().size());
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const Json& item = value.items()[i];
+    TRY_ASSIGN(const int32_t id, int_of(item, at(param, i), 0, "a token id"));
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+bool is_ids(const Json& value) {
+  return value.is_array() && !value.items().empty() && value.items().front().is_number();
+}
+
+}  // namespace
+
+std::string describe(const Json& value) {
+  if (!value.is_number() && !value.is_bool()) return value.kind_name();
+  const std::string text = value.dump();
+  return text.size() <= kMaxShownBytes ? text : text.substr(0, kMaxShownBytes) + "...";
+}
+
+Error wrong_value(const std::string& param, const std::string& expected, const Json& found) {
+  return {ErrorCode::kInvalidArgument,
+          param + ": expected " + expected + ", found " + describe(found), param};
+}
+
+Error not_supported(const std::string& param, const std::string& what) {
+  return {ErrorCode::kUnsupported, param + ": " + what + " not supported yet", param};
+}
+
+Result<void> read_model(const Json& value, RequestDraft& draft) {
+  if (!value.is_string()) return wrong_value("model", "a string", value);
+  draft.parsed.model = value.as_string();
+  return {};
+}
+
+Result<void> read_prompt(const Json& value, RequestDraft& draft) {
+  const char* expected = "a string, an array of strings, of token ids, or of arrays of token ids";
+  if (value.is_string()) {
+    draft.prompts = {TextPrompt{value.as_string()}};
+    return {};
+  }
+  if (!value.is_array() || value.items().empty()) return wrong_value("prompt", expected, value);
+  if (is_ids(value)) {
+    TRY_ASSIGN(auto ids, ids_of(value, "prompt"));
+    draft.prompts = {TokenPrompt{std::move(ids)}};
+    return {};
+  }
+  if (value.items().size() > kMaxPrompts) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "prompt: expected at most " + std::to_string(kMaxPrompts) + " prompts, found " +
+                     std::to_string(value.items().size()),
+                 "prompt"};
+  }
+  draft.prompts.clear();
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const Json& item = value.items()[i];
+    if (item.is_string()) {
+      draft.prompts.emplace_back(TextPrompt{item.as_string()});
+    } else if (is_ids(item)) {
+      TRY_ASSIGN(auto ids, ids_of(item, at("prompt", i)));
+      draft.prompts.emplace_back(TokenPrompt{std::move(ids)});
+    } else {
+      return wrong_value(at("prompt", i), "a string or an array of token ids", item);
+    }
+    if (draft.prompts.back().index() != draft.prompts.front().index()) {
+      return wrong_value(at("prompt", i), "the same kind of prompt as prompt[0]", item);
+    }
+  }
+  return {};
+}
+
+Result<void> read_max_tokens(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.max_tokens, int_of(value, "max_tokens", 1, "an integer from 1 to 2147483647"));
+  return {};
+}
+
+Result<void> read_max_completion_tokens(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.max_completion_tokens,
+             int_of(value, "max_completion_tokens", 1, "an integer from 1 to 2147483647"));
+  return {};
+}
+
+Result<void> read_temperature(const Json& value, RequestDraft& draft) {
+  const char* expected = "a number >= 0";
+  TRY_ASSIGN(const double temperature, double_of(value, "temperature", expected));
+  if (temperature < 0) return wrong_value("temperature", expected, value);
+  draft.sampling.temperature = temperature;
+  return {};
+}
+
+Result<void> read_top_p(const Json& value, RequestDraft& draft) {
+  const char* expected = "a number in (0, 1]";
+  TRY_ASSIGN(const double top_p, double_of(value, "top_p", expected));
+  if (top_p <= 0 || top_p > 1) return wrong_value("top_p", expected, value);
+  draft.sampling.top_p = top_p;
+  return {};
+}
+
+Result<void> read_top_k(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.sampling.top_k, int_of(value, "top_k", -1, "an integer >= 1, or 0 or -1"));
+  return {};
+}
+
+Result<void> read_seed(const Json& value, RequestDraft& draft) {
+  const auto seed = value.as_int();
+  if (!seed) return wrong_value("seed", "an integer of 64 bits", value);
+  draft.sampling.seed = static_cast<uint64_t>(*seed);
+  return {};
+}
+
+Result<void> read_stop(const Json& value, RequestDraft& draft) {
+  if (!value.is_string() && !value.is_array()) {
+    return wrong_value("stop", "a string or an array of strings", value);
+  }
+  const auto items = value.is_string() ? std::span(&value, 1) : std::span(value.items());
+  draft.stop.clear();
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string param = value.is_string() ? "stop" : at("stop", i);
+    if (!items[i].is_string()) return wrong_value(param, "a string", items[i]);
+    const std::string& text = items[i].as_string();
+    if (text.empty()) continue;
+    if (text.size() > kMaxStopBytes || draft.stop.size() == kMaxStops) {
+      return Error{ErrorCode::kInvalidArgument,
+                   param + ": expected at most 16 stop strings of at most 256 bytes", param};
+    }
+    draft.stop.push_back(text);
+  }
+  return {};
+}
+
+Result<void> read_stream(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.parsed.stream, bool_of(value, "stream"));
+  return {};
+}
+
+Result<void> read_stream_options(const Json& value, RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value("stream_options", "an object", value);
+  draft.has_stream_options = true;
+  for (const auto& [name, target] :
+       {std::pair{"include_usage", &draft.parsed.include_usage},
+        std::pair{"continuous_usage_stats", &draft.parsed.continuous_usage_stats}}) {
+    const Json* member = value.find(name);
+    if (member == nullptr || member->is_null()) continue;
+    TRY_ASSIGN(*target, bool_of(*member, std::string("stream_options.") + name));
+  }
+  return {};
+}
+
+Result<void> read_user(const Json& value, RequestDraft& /*draft*/) {
+  if (!value.is_string()) return wrong_value("user", "a string", value);
+  return {};
+}
+
+Result<void> read_request_id(const Json& value, RequestDraft& draft) {
+  const std::string& id = value.as_string();
+  const bool is_visible =
+      std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (!value.is_string() || id.empty() || id.size() > 128 || !is_visible) {
+    return wrong_value("request_id", "1 to 128 visible ASCII characters", value);
+  }
+  draft.parsed.request_id = id;
+  return {};
+}
+
+Result<void> read_thinking(const Json& value, RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value("thinking", "an object", value);
+  const Json* type = value.find("type");
+  if (type == nullptr || !type->is_string()) {
+    return wrong_value("thinking.type", "a string", type == nullptr ? Json() : *type);
+  }
+  draft.chat.thinking = type->as_string();
+  return {};
+}
+
+Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft) {
+  if (value.is_string()) {
+    draft.chat.reasoning_effort = value.as_string();
+    return {};
+  }
+  const auto number = value.as_int();
+  if (!number) return wrong_value("reasoning_effort", "a string or an integer", value);
+  draft.chat.reasoning_effort = std::to_string(*number);
+  return {};
+}
+
+}  // namespace stoker

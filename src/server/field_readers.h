@@ -1,0 +1,36 @@
+// Readers of single fields of a request body: types are strict, ranges are checked, errors name the
+// place.
+#pragma once
+
+#include "server/fields.h"
+
+namespace stoker {
+
+// Each is a FieldReader; its row in fields.cc says what it takes.
+Result<void> read_model(const Json& value, RequestDraft& draft);
+Result<void> read_prompt(const Json& value, RequestDraft& draft);
+Result<void> read_messages(const Json& value, RequestDraft& draft);
+Result<void> read_max_tokens(const Json& value, RequestDraft& draft);
+Result<void> read_max_completion_tokens(const Json& value, RequestDraft& draft);
+Result<void> read_temperature(const Json& value, RequestDraft& draft);
+Result<void> read_top_p(const Json& value, RequestDraft& draft);
+Result<void> read_top_k(const Json& value, RequestDraft& draft);
+Result<void> read_seed(const Json& value, RequestDraft& draft);
+Result<void> read_stop(const Json& value, RequestDraft& draft);
+Result<void> read_stream(const Json& value, RequestDraft& draft);
+Result<void> read_stream_options(const Json& value, RequestDraft& draft);
+Result<void> read_user(const Json& value, RequestDraft& draft);
+Result<void> read_request_id(const Json& value, RequestDraft& draft);
+Result<void> read_thinking(const Json& value, RequestDraft& draft);
+Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
+
+/// A wrong value: "<param>: expected <expected>, found <what it is>".
+Error wrong_value(const std::string& param, const std::string& expected, const Json& found);
+
+/// Something known but not built: "<param>: <what> not supported yet".
+Error not_supported(const std::string& param, const std::string& what);
+
+/// A short description of a value for an error: its kind, and small scalars themselves.
+std::string describe(const Json& value);
+
+}  // namespace stoker

@@ -1,0 +1,187 @@
+#include "server/fields.h"
+
+#include "base/check.h"
+#include "server/field_readers.h"
+
+namespace stoker {
+namespace {
+
+// Source of the names: the request bodies of OpenAI's API, of DeepSeek's and of the common
+// extensions to them. A name that is in none of these is ignored and logged; a name that is here
+// and not supported is refused, unless its value says what happens anyway.
+constexpr Field kFields[] = {
+    {"model", true, true, read_model, "a served name", "empty or absent: the model that is served"},
+    {"prompt", true, false, read_prompt, "string, [string], [int], [[int]]",
+     "required; several prompts give several choices, in their order"},
+    {"messages", false, true, read_messages, "[message]", "required; see Messages below"},
+    {"max_tokens", true, true, read_max_tokens, "int >= 1",
+     "default 16 for completions, what is left of the context for chat"},
+    {"max_completion_tokens", true, true, read_max_completion_tokens, "int >= 1",
+     "as `max_tokens`, and wins over it"},
+    {"temperature", true, true, read_temperature, "number >= 0", "0 takes the likeliest token"},
+    {"top_p", true, true, read_top_p, "number in (0, 1]", ""},
+    {"top_k", true, true, read_top_k, "int >= 1, or 0 or -1 for off", ""},
+    {"seed", true, true, read_seed, "int64", "told back as `seed` in the answer, drawn or given"},
+    {"stop", true, true, read_stop, "string, or up to 16 of them, of 256 bytes each",
+     "empty strings are dropped; the text is cut before the match"},
+    {"stream", true, true, read_stream, "bool", ""},
+    {"stream_options", true, true, read_stream_options, "{include_usage, continuous_usage_stats}",
+     "bools; only with `stream: true`"},
+    {"user", true, true, read_user, "string", "has no effect"},
+    {"request_id", true, true, read_request_id, "1 to 128 visible ASCII characters",
+     "for the answer's `id`, where there is no X-Request-Id header"},
+    {"thinking", false, true, read_thinking, "{type}", "`enabled`, `disabled` or `adaptive`"},
+    {"reasoning_effort", false, true, read_reasoning_effort, "string or int",
+     "`none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`, `ultra`, or 1 to 100"},
+
+    {"n", true, true, nullptr, "[1]", "several answers to a prompt"},
+    {"best_of", true, true, nullptr, "[1]", "the best of several answers"},
+    {"use_beam_search", true, true, nullptr, "[false]", "beam search"},
+    {"length_penalty", true, true, nullptr, "[1]", "beam search"},
+    {"logprobs", true, true, nullptr, "[false]", "log-probabilities"},
+    {"top_logprobs", false, true, nullptr, "[0]", "log-probabilities"},
+    {"prompt_logprobs", true, true, nullptr, "[]", "log-probabilities"},
+    {"logprobs_scope", false, true, nullptr, R"(["content"])", "log-probabilities"},
+    {"logit_bias", true, true, nullptr, "[{}]", "sampling"},
+    {"presence_penalty", true, true, nullptr, "[0]", "sampling"},
+    {"frequency_penalty", true, true, nullptr, "[0]", "sampling"},
+    {"repetition_penalty", true, true, nullptr, "[1]", "sampling"},
+    {"min_p", true, true, nullptr, "[0]", "sampling"},
+    {"allowed_token_ids", true, true, nullptr, "[]", "sampling"},
+    {"bad_words", true, true, nullptr, "[[]]", "sampling"},
+    {"logits_processors", true, true, nullptr, "[[]]", "sampling"},
+    {"min_tokens", true, true, nullptr, "[0]", "stopping"},
+    {"ignore_eos", true, true, nullptr, "[false]", "stopping"},
+    {"stop_token_ids", true, true, nullptr, "[[]]", "stopping"},
+    {"include_stop_str_in_output", true, true, nullptr, "[false]", "stopping"},
+    {"stop_scope", false, true, nullptr, R"(["content"])", "stopping"},
+    {"max_repetition_pattern_size", true, true, nullptr, "[0]", "stopping"},
+    {"min_repetition_pattern_size", true, true, nullptr, "[0]", "stopping"},
+    {"repetition_min_count", true, true, nullptr, "[0]", "stopping"},
+    {"repetition_detection", true, true, nullptr, "[]", "stopping"},
+    {"thinking_token_budget", true, true, nullptr, "[-1]", "stopping"},
+    {"echo", true, true, nullptr, "[false]", "the prompt in the answer"},
+    {"suffix", true, false, nullptr, R"([""])", "fill in the middle"},
+    {"add_special_tokens", true, true, nullptr, "[false]", "control tokens put into the prompt"},
+    {"truncate_prompt_tokens", true, true, nullptr, "[]", "the end of a long prompt"},
+    {"prompt_embeds", true, false, nullptr, "[]", "prompts that are no ids"},
+    {"skip_special_tokens", true, true, nullptr, "[true]", "control tokens in the answer"},
+    {"spaces_between_special_tokens", true, true, nullptr, "[true]",
+     "control tokens in the answer"},
+    {"return_token_ids", true, true, nullptr, "[false]", "token ids in the answer"},
+    {"return_tokens_as_token_ids", true, true, nullptr, "[false]", "token ids in the answer"},
+    {"response_format", true, true, nullptr, R"([{"type":"text"}])", "structured output"},
+    {"structured_outputs", true, true, nullptr, "[]", "structured output"},
+    {"guided_json", true, true, nullptr, "[]", "structured output"},
+    {"guided_regex", true, true, nullptr, "[]", "structured output"},
+    {"guided_choice", true, true, nullptr, "[]", "structured output"},
+    {"guided_grammar", true, true, nullptr, "[]", "structured output"},
+    {"guided_whitespace_pattern", true, true, nullptr, "[]", "structured output"},
+    {"guided_decoding_backend", true, true, nullptr, "[]", "structured output"},
+    {"tools", false, true, nullptr, "[[]]", "tool calls"},
+    {"tool_choice", false, true, nullptr, R"(["none","auto"])", "tool calls"},
+    {"parallel_tool_calls", false, true, nullptr, "[true]", "tool calls"},
+    {"functions", false, true, nullptr, "[[]]", "tool calls"},
+    {"function_call", false, true, nullptr, R"(["none","auto"])", "tool calls"},
+    {"include_reasoning", false, true, nullptr, "[true]", "answers without their reasoning"},
+    {"drop_thinking", false, true, nullptr, "[true]", "old reasoning in the prompt"},
+    {"clear_thinking", false, true, nullptr, "[true]", "old reasoning in the prompt"},
+    {"add_generation_prompt", false, true, nullptr, "[true]", "continuing a message"},
+    {"continue_final_message", false, true, nullptr, "[false]", "continuing a message"},
+    {"chat_template", false, true, nullptr, "[]", "another prompt format"},
+    {"chat_template_kwargs", false, true, nullptr, "[{}]", "another prompt format"},
+    {"documents", false, true, nullptr, "[[]]", "another prompt format"},
+    {"task", false, true, nullptr, "[]", "another prompt format"},
+    {"mm_processor_kwargs", false, true, nullptr, "[{}]", "images"},
+    {"return_progress", true, true, nullptr, "[false]", "progress while the prompt is read"},
+    {"sse_ping_interval", true, true, nullptr, "[]", "another interval of pings"},
+    {"priority", true, true, nullptr, "[0]", "scheduling"},
+    {"cache_salt", true, true, nullptr, "[]", "prefix cache"},
+    {"kv_transfer_params", true, true, nullptr, "[]", "prefill on another machine"},
+    {"vllm_xargs", true, true, nullptr, "[{}]", "arguments of plug-ins"},
+};
+
+bool same_value(const Json& a, const Json& b) {
+  if (a.kind() != b.kind()) return false;
+  switch (a.kind()) {
+    case Json::Kind::kNull:
+      return true;
+    case Json::Kind::kBool:
+      return a.as_bool() == b.as_bool();
+    case Json::Kind::kNumber:
+      return a.as_double() == b.as_double();
+    case Json::Kind::kString:
+      return a.as_string() == b.as_string();
+    case Json::Kind::kArray:
+      if (a.items().size() != b.items().size()) return false;
+      for (size_t i = 0; i < a.items().size(); ++i) {
+        if (!same_value(a.items()[i], b.items()[i])) return false;
+      }
+      return true;
+    case Json::Kind::kObject:
+      if (a.members().size() != b.members().size()) return false;
+      for (const auto& [name, member] : a.members()) {
+        const Json* other = b.find(name);
+        if (other == nullptr || !same_value(member, *other)) return false;
+      }
+      return true;
+  }
+  return false;
+}
+
+// The values of an unsupported field that change nothing.
+std::vector<Json> neutral_values(const Field& field) {
+  auto parsed = Json::parse(field.values);
+  CHECK(parsed.has_value() && parsed->is_array(), "the table holds JSON arrays");
+  return parsed->items();
+}
+
+std::string neutral_values_text(const Field& field, const char* quote, const char* separator) {
+  std::string text = std::string(quote) + "null" + quote;
+  for (const Json& value : neutral_values(field)) {
+    text += std::string(separator) + quote + value.dump() + quote;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const Field> request_fields() {
+  return kFields;
+}
+
+const Field* find_field(Route route, std::string_view name) {
+  for (const Field& field : kFields) {
+    if (name != field.name) continue;
+    if (route == Route::kChat ? field.in_chat : field.in_completions) return &field;
+  }
+  return nullptr;
+}
+
+Result<void> read_field(const Field& field, const Json& value, RequestDraft& draft) {
+  if (value.is_null()) return {};
+  if (field.read != nullptr) return field.read(value, draft);
+  for (const Json& neutral : neutral_values(field)) {
+    if (same_value(value, neutral)) return {};
+  }
+  return Error{ErrorCode::kUnsupported,
+               std::string(field.name) + ": not supported yet (" + field.comment + "); expected " +
+                   neutral_values_text(field, "", " or ") + ", found " + describe(value),
+               field.name};
+}
+
+std::string request_fields_markdown() {
+  std::string text =
+      "| Field | Completions | Chat | Takes | Notes |\n| --- | --- | --- | --- | --- |\n";
+  for (const Field& field : kFields) {
+    const char* there = field.read != nullptr ? "yes" : "refused";
+    text +=
+        "| `" + std::string(field.name) + "` | " + (field.in_completions ? there : "-") + " | " +
+        (field.in_chat ? there : "-") + " | " +
+        (field.read != nullptr ? field.values : "only " + neutral_values_text(field, "`", ", ")) +
+        " | " + field.comment + " |\n";
+  }
+  return text;
+}
+
+}  // namespace stoker

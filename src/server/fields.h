@@ -1,0 +1,57 @@
+// The table of the fields of a request body: what each takes, and which are known but not built.
+// The parser, its refusals and docs/server.md are made from it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "server/request_parser.h"
+
+namespace stoker {
+
+/// A request while its fields are read, in whatever order they come.
+struct RequestDraft {
+  ParsedRequest parsed;
+  std::vector<std::variant<TextPrompt, TokenPrompt>> prompts;
+  ChatPrompt chat;
+  SamplingParams sampling;
+  std::optional<int32_t> max_tokens;
+  std::optional<int32_t> max_completion_tokens;
+  std::vector<std::string> stop;
+  bool has_stream_options = false;
+};
+
+/// Reads the value of a field into the draft; never called with null. Errors: kInvalidArgument,
+/// kUnsupported, with the field.
+using FieldReader = Result<void> (*)(const Json& value, RequestDraft& draft);
+
+/// One field of the table.
+struct Field {
+  const char* name;
+  bool in_completions;
+  bool in_chat;
+  FieldReader read;     ///< null: not supported
+  const char* values;   ///< supported: what it takes, for people. Else: the values that change
+                        ///< nothing, as a JSON array, apart from null
+  const char* comment;  ///< for people: what it does, or what it would do
+};
+
+/// All rows, in the order of docs/server.md.
+std::span<const Field> request_fields();
+
+/// The row of that name on that route, or null.
+const Field* find_field(Route route, std::string_view name);
+
+/// Reads one member of a body: through its row's reader, or by comparing with what changes nothing.
+/// Null reads as absent. Errors: as FieldReader; kUnsupported for a value of an unsupported field
+/// that would change something.
+Result<void> read_field(const Field& field, const Json& value, RequestDraft& draft);
+
+/// The table as docs/server.md has it, in Markdown.
+std::string request_fields_markdown();
+
+}  // namespace stoker

@@ -1,0 +1,34 @@
+// Failures as clients of the HTTP interface see them: status, type, message and the field at fault.
+#pragma once
+
+#include <string>
+
+#include "stoker/error.h"
+
+namespace stoker {
+
+/// One failure to be told to a client. A plain value.
+struct HttpError {
+  int status = 500;
+  std::string message;  ///< for people
+  std::string param;    ///< the request field at fault, such as "messages[2].content"; may be empty
+  std::string type;     ///< empty: the one of the status
+};
+
+/// The failure that an Error of the library is to a client. kCancelled is 503: the engine takes
+/// nothing more.
+HttpError to_http_error(const Error& error);
+
+/// "BadRequestError" for 400, and so on for each status that the server sends. Static strings.
+const char* error_type(int status);
+
+/// "Bad Request" for 400: the reason phrase of a status line. Static strings.
+const char* reason_phrase(int status);
+
+/// {"error": {"message", "type", "param", "code"}} on one line, without a line feed.
+std::string error_json(const HttpError& error);
+
+/// Whether a client should try the same request again later (the answer then has Retry-After).
+bool is_worth_retrying(int status);
+
+}  // namespace stoker

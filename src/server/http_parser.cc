@@ -1,0 +1,172 @@
+#include "server/http_parser.h"
+
+#include <algorithm>
+#include <boost/beast/http/basic_parser.hpp>
+#include <cctype>
+
+#include "base/check.h"
+
+namespace stoker {
+namespace {
+
+namespace http = boost::beast::http;
+using BoostError = boost::system::error_code;
+using BoostText = boost::core::string_view;
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::string_view trim(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+bool is_request_id(std::string_view text) {
+  return !text.empty() && text.size() <= 128 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+// The path of a target in origin form ("/v1/models?x=1") or absolute form
+// ("http://host/v1/models").
+std::string path_of(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (target.substr(0, scheme.size()) != scheme) continue;
+    const size_t slash = target.find('/', scheme.size());
+    target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
+  }
+  return std::string(target.substr(0, target.find_first_of("?#")));
+}
+
+std::string_view view(BoostText text) {
+  return {text.data(), text.size()};
+}
+
+}  // namespace
+
+// Keeps the parts of a request that the server reads.
+class HttpParser::Reader : public http::basic_parser<true> {
+ public:
+  explicit Reader(const HttpLimits& limits) {
+    eager(true);
+    header_limit(static_cast<uint32_t>(limits.max_header_bytes));
+    body_limit(limits.max_body_bytes);
+  }
+
+  HttpRequest request;
+
+ private:
+  void on_request_impl(http::verb /*method*/, BoostText method, BoostText target, int version,
+                       BoostError& /*error*/) override {
+    request.method = view(method);
+    request.path = path_of(view(target));
+    request.version = version;
+  }
+
+  void on_response_impl(int /*code*/, BoostText /*reason*/, int /*version*/,
+                        BoostError& /*error*/) override {}
+
+  void on_field_impl(http::field name, BoostText name_text, BoostText value_text,
+                     BoostError& error) override {
+    const std::string_view value = view(value_text);
+    if (name == http::field::content_type) {
+      request.content_type = lower_case(trim(value.substr(0, value.find(';'))));
+    } else if (name == http::field::content_encoding) {
+      request.content_encoding = lower_case(trim(value));
+    } else if (name == http::field::expect) {
+      request.expects_continue = lower_case(trim(value)) == "100-continue";
+    } else if (name == http::field::transfer_encoding) {
+      if (lower_case(trim(value)) != "chunked") error = http::error::bad_transfer_encoding;
+    } else if (lower_case(view(name_text)) == "x-request-id") {
+      request.request_id = is_request_id(trim(value)) ? trim(value) : "";
+    }
+  }
+
+  void on_header_impl(BoostError& /*error*/) override { request.keep_alive = keep_alive(); }
+
+  void on_body_init_impl(const boost::optional<uint64_t>& /*length*/,
+                         BoostError& /*error*/) override {}
+
+  size_t on_body_impl(BoostText text, BoostError& /*error*/) override {
+    request.body.append(text.data(), text.size());
+    return text.size();
+  }
+
+  void on_chunk_header_impl(uint64_t /*size*/, BoostText /*extensions*/,
+                            BoostError& /*error*/) override {}
+
+  size_t on_chunk_body_impl(uint64_t /*remain*/, BoostText text, BoostError& /*error*/) override {
+    request.body.append(text.data(), text.size());
+    return text.size();
+  }
+
+  void on_finish_impl(BoostError& /*error*/) override {}
+};
+
+HttpParser::HttpParser(const HttpLimits& limits) : limits_(limits) {
+  reset();
+}
+
+HttpParser::~HttpParser() = default;
+
+size_t HttpParser::feed(std::string_view input) {
+  CHECK(state_ == State::kHead || state_ == State::kBody, "there is a request to be read");
+  has_started_ = has_started_ || !input.empty();
+  size_t num_used = 0;
+  while (num_used < input.size() && !reader_->is_done()) {
+    BoostError error;
+    const std::string_view rest = input.substr(num_used);
+    num_used += reader_->put({rest.data(), rest.size()}, error);
+    if (error == http::error::need_more) break;
+    if (error) {
+      fail_as(error);
+      return num_used;
+    }
+  }
+  if (reader_->is_done()) {
+    state_ = State::kDone;
+  } else if (input.size() - num_used > limits_.max_header_bytes) {
+    fail(431, "a part of the request's framing is longer than " +
+                  std::to_string(limits_.max_header_bytes) + " bytes");
+  } else if (reader_->is_header_done()) {
+    state_ = State::kBody;
+  }
+  return num_used;
+}
+
+HttpRequest& HttpParser::request() {
+  return reader_->request;
+}
+
+const HttpRequest& HttpParser::request() const {
+  return reader_->request;
+}
+
+void HttpParser::reset() {
+  reader_ = std::make_unique<Reader>(limits_);
+  state_ = State::kHead;
+  has_started_ = false;
+  error_ = {};
+}
+
+void HttpParser::fail(int status, std::string message) {
+  state_ = State::kFailed;
+  error_ = {status, std::move(message), "", ""};
+}
+
+void HttpParser::fail_as(const boost::system::error_code& error) {
+  if (error == http::error::header_limit) {
+    fail(431, "the request's head is longer than " + std::to_string(limits_.max_header_bytes) +
+                  " bytes");
+  } else if (error == http::error::body_limit) {
+    fail(413,
+         "the request's body is longer than " + std::to_string(limits_.max_body_bytes) + " bytes");
+  } else {
+    fail(400, "not an HTTP/1.1 request: " + error.message());
+  }
+}
+
+}  // namespace stoker

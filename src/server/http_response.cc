@@ -1,0 +1,52 @@
+#include "server/http_response.h"
+
+#include <cstdio>
+
+#include "server/http_error.h"
+
+namespace stoker {
+
+std::string response_head(const ResponseHead& head) {
+  std::string out = "HTTP/1.1 " + std::to_string(head.status) + " " + reason_phrase(head.status) +
+                    "\r\nServer: stoker\r\nAccess-Control-Allow-Origin: *\r\n";
+  const auto add = [&out](std::string_view name, std::string_view value) {
+    out.append(name).append(": ").append(value).append("\r\n");
+  };
+  if (!head.request_id.empty()) add("X-Request-Id", head.request_id);
+  if (!head.allow.empty()) add("Allow", head.allow);
+  if (is_worth_retrying(head.status)) add("Retry-After", "1");
+  if (head.status == 204) {
+    add("Access-Control-Allow-Methods", head.allow);
+    add("Access-Control-Allow-Headers", "*");
+  } else if (head.content_length) {
+    if (*head.content_length > 0) add("Content-Type", head.content_type);
+    add("Content-Length", std::to_string(*head.content_length));
+  } else {
+    add("Content-Type", head.content_type);
+    add("Cache-Control", "no-cache");
+    add("X-Accel-Buffering", "no");
+    if (head.version >= 11) add("Transfer-Encoding", "chunked");
+  }
+  if (!head.keep_alive) {
+    add("Connection", "close");
+  } else if (head.version < 11) {
+    add("Connection", "keep-alive");
+  }
+  return out + "\r\n";
+}
+
+void append_chunk(std::string& out, int version, std::string_view bytes) {
+  if (version < 11) {
+    out += bytes;
+    return;
+  }
+  char size[20];
+  const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
+  out.append(size, static_cast<size_t>(length)).append(bytes).append("\r\n");
+}
+
+void append_last_chunk(std::string& out, int version) {
+  if (version >= 11) out += "0\r\n\r\n";
+}
+
+}  // namespace stoker

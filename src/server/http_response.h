@@ -1,0 +1,32 @@
+// Heads of HTTP responses, and the framing of their bodies.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace stoker {
+
+/// What the head of a response says. A plain value.
+struct ResponseHead {
+  int status = 200;
+  int version = 11;        ///< of the request
+  bool keep_alive = true;  ///< the connection stays open after it
+  const char* content_type = "application/json";
+  std::optional<size_t> content_length;  ///< none: the length is not known (an event stream)
+  std::string_view request_id;           ///< may be empty
+  std::string_view allow;                ///< methods; empty: not told
+};
+
+/// Status line and headers, with the empty line behind them.
+std::string response_head(const ResponseHead& head);
+
+/// Appends one piece of a body of unknown length, which is not empty: a chunk, or for HTTP/1.0 the
+/// bytes themselves.
+void append_chunk(std::string& out, int version, std::string_view bytes);
+
+/// Appends what ends such a body. HTTP/1.0 ends with the connection.
+void append_last_chunk(std::string& out, int version);
+
+}  // namespace stoker

@@ -1,0 +1,86 @@
+#include "server/request_parser.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/try.h"
+#include "server/fields.h"
+
+namespace stoker {
+namespace {
+
+constexpr int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API has it for completions
+constexpr size_t kMaxUnknownFields = 16;          // that are told to the log
+constexpr size_t kMaxFieldNameBytes = 64;         // of their names
+
+Error missing(const std::string& field) {
+  return {ErrorCode::kInvalidArgument, field + ": expected a value, found none", field};
+}
+
+Result<void> read_members(const Json& body, RequestDraft& draft) {
+  for (const auto& [name, value] : body.members()) {
+    const Field* field = find_field(draft.parsed.route, name);
+    if (field != nullptr) {
+      if (auto read = read_field(*field, value, draft); !read) return read;
+    } else if (draft.parsed.unknown_fields.size() < kMaxUnknownFields) {
+      draft.parsed.unknown_fields.push_back(name.substr(0, kMaxFieldNameBytes));
+    }
+  }
+  return {};
+}
+
+Result<void> resolve_model(const std::vector<std::string>& names, std::string& model) {
+  if (model.empty()) model = names.front();
+  if (std::find(names.begin(), names.end(), model) != names.end()) return {};
+  return Error{ErrorCode::kNotFound,
+               "model: expected " + names.front() + ", which is what is served here, found " +
+                   model.substr(0, 200),
+               "model"};
+}
+
+// Puts one request for each prompt together.
+void build_requests(RequestDraft draft, ParsedRequest& parsed) {
+  Request request;
+  request.sampling = draft.sampling;
+  request.max_tokens = draft.max_completion_tokens ? draft.max_completion_tokens : draft.max_tokens;
+  request.stop = std::move(draft.stop);
+  if (parsed.route == Route::kChat) {
+    request.prompt = std::move(draft.chat);
+    parsed.requests.push_back(std::move(request));
+    return;
+  }
+  if (!request.max_tokens) request.max_tokens = kDefaultCompletionTokens;
+  for (auto& prompt : draft.prompts) {
+    Request one = request;
+    std::visit([&one](auto& value) { one.prompt = std::move(value); }, prompt);
+    parsed.requests.push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
+Result<ParsedRequest> parse_request(Route route, std::string_view body,
+                                    const std::vector<std::string>& model_names) {
+  TRY_ASSIGN(const Json json, Json::parse(body));
+  if (!json.is_object()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string("the body: expected a JSON object, found ") + json.kind_name(), ""};
+  }
+  RequestDraft draft;
+  draft.parsed.route = route;
+  if (auto read = read_members(json, draft); !read) return std::move(read).error();
+  if (auto found = resolve_model(model_names, draft.parsed.model); !found) {
+    return std::move(found).error();
+  }
+  if (route == Route::kChat && draft.chat.messages.empty()) return missing("messages");
+  if (route == Route::kCompletions && draft.prompts.empty()) return missing("prompt");
+  if (draft.has_stream_options && !draft.parsed.stream) {
+    return Error{ErrorCode::kInvalidArgument, "stream_options: only with stream: true",
+                 "stream_options"};
+  }
+  ParsedRequest parsed = std::move(draft.parsed);
+  build_requests(std::move(draft), parsed);
+  return parsed;
+}
+
+}  // namespace stoker

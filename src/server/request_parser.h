@@ -1,0 +1,34 @@
+// The JSON bodies of /v1/completions and /v1/chat/completions to requests of the door.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stoker/request.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+enum class Route { kCompletions, kChat };
+
+/// A body that was understood. A plain value.
+struct ParsedRequest {
+  Route route = Route::kCompletions;
+  std::string model;              ///< the served name that answers
+  std::vector<Request> requests;  ///< one for each prompt, in order; at least one
+  bool stream = false;
+  bool include_usage = false;               ///< a last chunk with the usage
+  bool continuous_usage_stats = false;      ///< the usage so far in every chunk
+  std::optional<std::string> request_id;    ///< for the ids, where no header gives one
+  std::vector<std::string> unknown_fields;  ///< names that no table knows, at most 16
+};
+
+/// `model_names` are the names the model is served under, at least one; the first is the default.
+/// Errors: kInvalidArgument and kUnsupported with the field at fault, kNotFound for another model.
+/// Thread-safe.
+Result<ParsedRequest> parse_request(Route route, std::string_view body,
+                                    const std::vector<std::string>& model_names);
+
+}  // namespace stoker

@@ -1,0 +1,384 @@
+#include "server/request_parser.h"
+
+#include <gtest/gtest.h>
+
+#include "server/fields.h"
+
+namespace stoker {
+namespace {
+
+const std::vector<std::string> kNames = {"demo", "org/other"};
+
+// A whole body around one member.
+std::string body_with(Route route, const std::string& members) {
+  const std::string prompt =
+      route == Route::kChat ? R"("messages":[{"role":"user","content":"hi"}])" : R"("prompt":"hi")";
+  return "{" + prompt + (members.empty() ? "" : "," + members) + "}";
+}
+
+Result<ParsedRequest> parse(Route route, const std::string& members) {
+  return parse_request(route, body_with(route, members), kNames);
+}
+
+struct Case {
+  const char* members;
+  const char* param;  // of the error; null: accepted
+};
+
+void check(Route route, const Case& c) {
+  SCOPED_TRACE(c.members);
+  const auto parsed = parse(route, c.members);
+  if (c.param == nullptr) {
+    EXPECT_TRUE(parsed.has_value()) << (parsed ? "" : parsed.error().message);
+    return;
+  }
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_EQ(parsed.error().field, c.param) << parsed.error().message;
+  EXPECT_EQ(error_code_info(parsed.error().code).http_status, 400);
+  EXPECT_NE(parsed.error().message.find(c.param), std::string::npos) << parsed.error().message;
+}
+
+const Case kCommonCases[] = {
+    {R"("model":"demo")", nullptr},
+    {R"("model":"")", nullptr},
+    {R"("model":null)", nullptr},
+    {R"("model":"org/other")", nullptr},
+    {R"("model":7)", "model"},
+    {R"("max_tokens":1)", nullptr},
+    {R"("max_tokens":null)", nullptr},
+    {R"("max_tokens":2147483647)", nullptr},
+    {R"("max_tokens":2147483648)", "max_tokens"},
+    {R"("max_tokens":0)", "max_tokens"},
+    {R"("max_tokens":-1)", "max_tokens"},
+    {R"("max_tokens":1.0)", "max_tokens"},
+    {R"("max_tokens":1e2)", "max_tokens"},
+    {R"("max_tokens":true)", "max_tokens"},
+    {R"("max_tokens":"5")", "max_tokens"},
+    {R"("max_completion_tokens":5)", nullptr},
+    {R"("max_completion_tokens":0)", "max_completion_tokens"},
+    {R"("max_completion_tokens":[])", "max_completion_tokens"},
+    {R"("temperature":0)", nullptr},
+    {R"("temperature":0.7)", nullptr},
+    {R"("temperature":100)", nullptr},
+    {R"("temperature":null)", nullptr},
+    {R"("temperature":-0.1)", "temperature"},
+    {R"("temperature":true)", "temperature"},
+    {R"("temperature":"1")", "temperature"},
+    {R"("top_p":1)", nullptr},
+    {R"("top_p":0.1)", nullptr},
+    {R"("top_p":0)", "top_p"},
+    {R"("top_p":1.01)", "top_p"},
+    {R"("top_p":false)", "top_p"},
+    {R"("top_k":0)", nullptr},
+    {R"("top_k":-1)", nullptr},
+    {R"("top_k":50)", nullptr},
+    {R"("top_k":-2)", "top_k"},
+    {R"("top_k":1.5)", "top_k"},
+    {R"("top_k":false)", "top_k"},
+    {R"("seed":0)", nullptr},
+    {R"("seed":-9223372036854775808)", nullptr},
+    {R"("seed":9223372036854775807)", nullptr},
+    {R"("seed":9223372036854775808)", "seed"},
+    {R"("seed":-9223372036854775809)", "seed"},
+    {R"("seed":true)", "seed"},
+    {R"("seed":1.5)", "seed"},
+    {R"("stop":"x")", nullptr},
+    {R"("stop":[])", nullptr},
+    {R"("stop":["a","","b"])", nullptr},
+    {R"("stop":null)", nullptr},
+    {R"("stop":5)", "stop"},
+    {R"("stop":[5])", "stop[0]"},
+    {R"("stop":["a",null])", "stop[1]"},
+    {R"("stream":true)", nullptr},
+    {R"("stream":null)", nullptr},
+    {R"("stream":1)", "stream"},
+    {R"("stream":true,"stream_options":{"include_usage":true})", nullptr},
+    {R"("stream_options":{"include_usage":null},"stream":true)", nullptr},
+    {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options.include_usage"},
+    {R"("stream":true,"stream_options":{"continuous_usage_stats":"yes"})",
+     "stream_options.continuous_usage_stats"},
+    {R"("stream":true,"stream_options":true)", "stream_options"},
+    {R"("stream_options":{"include_usage":true})", "stream_options"},
+    {R"("stream_options":null)", nullptr},
+    {R"("user":"me")", nullptr},
+    {R"("user":5)", "user"},
+    {R"("request_id":"abc-1")", nullptr},
+    {R"("request_id":"a b")", "request_id"},
+    {R"("request_id":"")", "request_id"},
+    {R"("request_id":5)", "request_id"},
+    {R"("no_such_field":{"a":[1,2]})", nullptr},
+    // Known and not supported: what changes nothing passes, all else is named.
+    {R"("n":1)", nullptr},
+    {R"("n":1.0)", nullptr},
+    {R"("n":null)", nullptr},
+    {R"("n":2)", "n"},
+    {R"("n":true)", "n"},
+    {R"("best_of":3)", "best_of"},
+    {R"("logprobs":false)", nullptr},
+    {R"("logprobs":true)", "logprobs"},
+    {R"("logprobs":5)", "logprobs"},
+    {R"("prompt_logprobs":0)", "prompt_logprobs"},
+    {R"("logit_bias":{})", nullptr},
+    {R"("logit_bias":{"5":1})", "logit_bias"},
+    {R"("presence_penalty":0.0)", nullptr},
+    {R"("presence_penalty":0.5)", "presence_penalty"},
+    {R"("frequency_penalty":-1)", "frequency_penalty"},
+    {R"("repetition_penalty":1.0)", nullptr},
+    {R"("repetition_penalty":1.1)", "repetition_penalty"},
+    {R"("min_p":0.1)", "min_p"},
+    {R"("min_tokens":1)", "min_tokens"},
+    {R"("ignore_eos":true)", "ignore_eos"},
+    {R"("stop_token_ids":[1])", "stop_token_ids"},
+    {R"("response_format":{"type":"text"})", nullptr},
+    {R"("response_format":{"type":"json_object"})", "response_format"},
+    {R"("structured_outputs":{"regex":"a"})", "structured_outputs"},
+    {R"("guided_json":{})", "guided_json"},
+    {R"("guided_regex":"a")", "guided_regex"},
+    {R"("echo":false)", nullptr},
+    {R"("echo":true)", "echo"},
+    {R"("add_special_tokens":false)", nullptr},
+    {R"("add_special_tokens":true)", "add_special_tokens"},
+    {R"("skip_special_tokens":true)", nullptr},
+    {R"("skip_special_tokens":false)", "skip_special_tokens"},
+    {R"("priority":0)", nullptr},
+    {R"("priority":1)", "priority"},
+};
+
+TEST(RequestParser, CommonFields) {
+  for (const Case& c : kCommonCases) {
+    check(Route::kCompletions, c);
+    check(Route::kChat, c);
+  }
+}
+
+TEST(RequestParser, ChatFields) {
+  const Case cases[] = {
+      {R"("thinking":{"type":"disabled"})", nullptr},
+      {R"("thinking":null)", nullptr},
+      {R"("thinking":true)", "thinking"},
+      {R"("thinking":{})", "thinking.type"},
+      {R"("thinking":{"type":1})", "thinking.type"},
+      {R"("reasoning_effort":"low")", nullptr},
+      {R"("reasoning_effort":33)", nullptr},
+      {R"("reasoning_effort":true)", "reasoning_effort"},
+      {R"("reasoning_effort":1.5)", "reasoning_effort"},
+      {R"("top_logprobs":0)", nullptr},
+      {R"("top_logprobs":3)", "top_logprobs"},
+      {R"("tools":[])", nullptr},
+      {R"("tools":[{"type":"function"}])", "tools"},
+      {R"("tool_choice":"none")", nullptr},
+      {R"("tool_choice":"required")", "tool_choice"},
+      {R"("functions":[{}])", "functions"},
+      {R"("include_reasoning":false)", "include_reasoning"},
+      {R"("add_generation_prompt":false)", "add_generation_prompt"},
+      {R"("continue_final_message":true)", "continue_final_message"},
+      {R"("chat_template_kwargs":{})", nullptr},
+      {R"("chat_template_kwargs":{"thinking":true})", "chat_template_kwargs"},
+      {R"("documents":[{}])", "documents"},
+      {R"("suffix":"x")", nullptr},  // no field of this route
+  };
+  for (const Case& c : cases) check(Route::kChat, c);
+}
+
+TEST(RequestParser, CompletionFields) {
+  const Case cases[] = {
+      {R"("suffix":null)", nullptr},
+      {R"("suffix":"x")", "suffix"},
+      {R"("tools":[{}])", nullptr},  // no field of this route
+      {R"("prompt":"later wins")", nullptr},
+  };
+  for (const Case& c : cases) check(Route::kCompletions, c);
+}
+
+TEST(RequestParser, Bodies) {
+  const Case cases[] = {
+      {R"({"prompt":["a","b"]})", nullptr},
+      {R"({"prompt":""})", nullptr},
+      {R"({"prompt":[1,2]})", nullptr},
+      {R"({"prompt":[[1],[2,3]]})", nullptr},
+      {R"({"prompt":[]})", "prompt"},
+      {R"({"prompt":[[]]})", "prompt[0]"},
+      {R"({"prompt":["a",1]})", "prompt[1]"},
+      {R"({"prompt":["a",[1]]})", "prompt[1]"},
+      {R"({"prompt":[1,"a"]})", "prompt[1]"},
+      {R"({"prompt":[-1]})", "prompt[0]"},
+      {R"({"prompt":[1,2147483648]})", "prompt[1]"},
+      {R"({"prompt":[[1,true]]})", "prompt[0][1]"},
+      {R"({"prompt":[1.5]})", "prompt[0]"},
+      {R"({"prompt":[null]})", "prompt[0]"},
+      {R"({"prompt":{}})", "prompt"},
+      {R"({"prompt":null})", "prompt"},
+      {R"({})", "prompt"},
+      {R"([])", ""},
+      {R"("x")", ""},
+      {R"({"prompt":"a","temperature":1e400})", ""},
+      {R"({"prompt":"a")", ""},
+      {R"({"prompt":"a"} x)", ""},
+      {"{\"prompt\":\"\xff\"}", ""},
+      {"", ""},
+      {"{:", ""},
+      {R"({"prompt":NaN})", ""},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.members);
+    const auto parsed = parse_request(Route::kCompletions, c.members, kNames);
+    ASSERT_EQ(parsed.has_value(), c.param == nullptr);
+    if (!parsed) {
+      EXPECT_EQ(parsed.error().field, c.param);
+      EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+    }
+  }
+}
+
+TEST(RequestParser, Messages) {
+  const Case cases[] = {
+      {R"([{"role":"system","content":"s"},{"role":"user","content":"u","name":"n"}])", nullptr},
+      {R"([{"role":"developer","content":"d"},{"role":"latest_reminder","content":"r"}])", nullptr},
+      {R"([{"role":"user"}])", nullptr},
+      {R"([{"role":"user","content":null}])", nullptr},
+      {R"([{"role":"user","content":[]}])", nullptr},
+      {R"([{"role":"user","content":[{"type":"text","text":"a"}]}])", nullptr},
+      {R"([{"role":"assistant","content":"a","tool_calls":[],"refusal":null}])", nullptr},
+      {R"([{"role":"assistant","content":"a","prefix":false}])", nullptr},
+      {R"([])", "messages"},
+      {R"("hi")", "messages"},
+      {R"(null)", "messages"},
+      {R"([5])", "messages[0]"},
+      {R"([{"content":"a"}])", "messages[0].role"},
+      {R"([{"role":5}])", "messages[0].role"},
+      {R"([{"role":"king"}])", "messages[0].role"},
+      {R"([{"role":"user"},{"role":"tool","content":"x"}])", "messages[1].role"},
+      {R"([{"role":"function","content":"x"}])", "messages[0].role"},
+      {R"([{"role":"user","content":5}])", "messages[0].content"},
+      {R"([{"role":"user","content":{"type":"text"}}])", "messages[0].content"},
+      {R"([{"role":"user","content":["a"]}])", "messages[0].content[0]"},
+      {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0].text"},
+      {R"([{"role":"user","content":[{"text":"a"}]}])", "messages[0].content[0].type"},
+      {R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}}]}])",
+       "messages[0].content[1]"},
+      {R"([{"role":"user","content":[{"type":"input_audio"}]}])", "messages[0].content[0]"},
+      {R"([{"role":"user","content":[{"type":"poem"}]}])", "messages[0].content[0]"},
+      {R"([{"role":"assistant","tool_calls":[{}]}])", "messages[0].tool_calls"},
+      {R"([{"role":"assistant","prefix":true}])", "messages[0].prefix"},
+      {R"([{"role":"assistant","function_call":{}}])", "messages[0].function_call"},
+      {R"([{"role":"assistant","reasoning":5}])", "messages[0].reasoning"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.members);
+    const auto parsed =
+        parse_request(Route::kChat, std::string("{\"messages\":") + c.members + "}", kNames);
+    ASSERT_EQ(parsed.has_value(), c.param == nullptr) << (parsed ? "" : parsed.error().message);
+    if (!parsed) {
+      EXPECT_EQ(parsed.error().field, c.param);
+    }
+  }
+}
+
+TEST(RequestParser, WhatIsReadIsSubmitted) {
+  const auto parsed = parse_request(Route::kChat, R"({
+      "messages":[{"role":"system","content":"s"},
+                  {"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+                  {"role":"assistant","content":null,"reasoning":"new","reasoning_content":"old"}],
+      "max_tokens":3, "max_completion_tokens":4, "temperature":0.5, "top_p":0.25, "top_k":9,
+      "seed":-2, "stop":["x","","y"], "stream":true, "thinking":{"type":"enabled"},
+      "stream_options":{"include_usage":true,"continuous_usage_stats":true},
+      "reasoning_effort":80, "request_id":"r", "odd":1, "model":"org/other"})",
+                                    kNames);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_TRUE(parsed->stream && parsed->include_usage && parsed->continuous_usage_stats);
+  EXPECT_EQ(parsed->model, "org/other");
+  EXPECT_EQ(parsed->request_id, "r");
+  EXPECT_EQ(parsed->unknown_fields, std::vector<std::string>{"odd"});
+  ASSERT_EQ(parsed->requests.size(), 1U);
+  const Request& request = parsed->requests.front();
+  EXPECT_EQ(request.max_tokens, 4);
+  EXPECT_EQ(request.sampling.temperature, 0.5);
+  EXPECT_EQ(request.sampling.top_p, 0.25);
+  EXPECT_EQ(request.sampling.top_k, 9);
+  EXPECT_EQ(request.sampling.seed, uint64_t{0} - 2);
+  EXPECT_EQ(request.stop, (std::vector<std::string>{"x", "y"}));
+  const auto& chat = std::get<ChatPrompt>(request.prompt);
+  EXPECT_EQ(chat.thinking, "enabled");
+  EXPECT_EQ(chat.reasoning_effort, "80");
+  ASSERT_EQ(chat.messages.size(), 3U);
+  EXPECT_EQ(chat.messages[1].content, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(chat.messages[2].content.empty());
+  EXPECT_EQ(chat.messages[2].reasoning_content, "old");
+}
+
+TEST(RequestParser, DefaultsAreTheEnginesExceptForCompletionLength) {
+  const auto completion = parse(Route::kCompletions, "");
+  ASSERT_TRUE(completion.has_value());
+  EXPECT_EQ(completion->requests.front().max_tokens, 16);
+  EXPECT_EQ(completion->model, "demo");
+  EXPECT_FALSE(std::get<TextPrompt>(completion->requests.front().prompt).add_bos);
+  const auto chat = parse(Route::kChat, "");
+  ASSERT_TRUE(chat.has_value());
+  EXPECT_FALSE(chat->requests.front().max_tokens.has_value());
+  EXPECT_FALSE(chat->requests.front().sampling.temperature.has_value());
+}
+
+TEST(RequestParser, SeveralPromptsAreSeveralRequests) {
+  const auto parsed = parse_request(Route::kCompletions, R"({"prompt":[[5],[6,7]]})", kNames);
+  ASSERT_TRUE(parsed.has_value());
+  ASSERT_EQ(parsed->requests.size(), 2U);
+  EXPECT_EQ(std::get<TokenPrompt>(parsed->requests[1].prompt).ids, (std::vector<int32_t>{6, 7}));
+}
+
+TEST(RequestParser, AnotherModelIsNotFound) {
+  const auto parsed = parse(Route::kChat, R"("model":"gpt")");
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_EQ(parsed.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(parsed.error().field, "model");
+}
+
+TEST(RequestParser, StopStringsHaveLimits) {
+  std::string many = R"("stop":["0")";
+  for (int i = 1; i < 17; ++i) many += ",\"" + std::to_string(i) + "\"";
+  check(Route::kChat, {(many + "]").c_str(), "stop[16]"});
+  const std::string longest(256, 'x');
+  check(Route::kChat, {("\"stop\":\"" + longest + "\"").c_str(), nullptr});
+  check(Route::kChat, {("\"stop\":\"" + longest + "x\"").c_str(), "stop"});
+}
+
+TEST(RequestParser, DeepJsonIsRefused) {
+  const std::string deep(100'000, '[');
+  const auto parsed = parse_request(Route::kChat, "{\"messages\":" + deep, kNames);
+  ASSERT_FALSE(parsed.has_value());
+  EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Fields, NamesAreThereOncePerRoute) {
+  for (const Route route : {Route::kChat, Route::kCompletions}) {
+    for (const Field& field : request_fields()) {
+      const bool is_there = route == Route::kChat ? field.in_chat : field.in_completions;
+      const Field* found = find_field(route, field.name);
+      EXPECT_EQ(found == &field, is_there) << field.name;
+    }
+  }
+}
+
+// Null is what absent is, for each field that is not required.
+TEST(Fields, NullReadsAsAbsent) {
+  for (const Route route : {Route::kChat, Route::kCompletions}) {
+    for (const Field& field : request_fields()) {
+      const std::string name = field.name;
+      if (name == "messages" || name == "prompt") continue;
+      EXPECT_TRUE(parse(route, "\"" + name + "\":null").has_value()) << name;
+    }
+  }
+}
+
+// No field that is not supported may be ignored: a value that no neutral one equals is refused by
+// name.
+TEST(Fields, UnsupportedFieldsAreRefusedByName) {
+  for (const Route route : {Route::kChat, Route::kCompletions}) {
+    for (const Field& field : request_fields()) {
+      if (field.read != nullptr || find_field(route, field.name) != &field) continue;
+      check(route, {("\"" + std::string(field.name) + "\":{\"x\":[3]}").c_str(), field.name});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,228 @@
+#include "server/server.h"
+
+#include <sys/resource.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/try.h"
+#include "server/connection.h"
+#include "server/server_context.h"
+
+namespace stoker {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using BoostError = boost::system::error_code;
+
+constexpr size_t kReservedDescriptors = 64;  // for the model's files, logs and the event loop
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+size_t connections_that_descriptors_allow() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * kReservedDescriptors) {
+    return kReservedDescriptors;
+  }
+  return static_cast<size_t>(limit.rlim_cur) - kReservedDescriptors;
+}
+
+std::string address_text(const ServerOptions& options) {
+  return options.host + ":" + std::to_string(options.port);
+}
+
+Error listen_error(const ServerOptions& options, const BoostError& error) {
+  return {ErrorCode::kIo,
+          "cannot listen on " + address_text(options) + ": " + error.message() +
+              "; choose another port, or end the program that has it",
+          "port"};
+}
+
+Result<tcp::endpoint> resolve(asio::io_context& io, const ServerOptions& options) {
+  BoostError error;
+  tcp::resolver resolver(io);
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
+  if (error || found.empty() || options.host.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "host: expected an address or name of this machine, found " + options.host + " (" +
+                     error.message() + ")",
+                 "host"};
+  }
+  return found.begin()->endpoint();
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(Engine& engine, ServerOptions options)
+      : context(engine, std::move(options)),
+        work(context.io.get_executor()),
+        acceptor(context.io),
+        accept_timer(context.io),
+        max_connections(context.options.max_connections > 0
+                            ? context.options.max_connections
+                            : connections_that_descriptors_allow()) {
+    context.on_connection_closed = [this] { on_connection_closed(); };
+  }
+
+  Result<void> listen();
+  void accept();
+  void on_accepted(BoostError error, tcp::socket socket);
+  void on_connection_closed();
+  void run();
+  void stop(std::chrono::milliseconds grace);
+  void post_to_connections(void (Connection::*action)());
+
+  ServerContext context;
+  asio::executor_work_guard<asio::io_context::executor_type> work;
+  tcp::acceptor acceptor;
+  asio::steady_timer accept_timer;  // after an accept that failed for want of descriptors
+  const size_t max_connections;
+  bool is_accepting = false;
+  uint16_t port = 0;
+
+  std::mutex mutex;  // guards num_open, is_stopped
+  std::condition_variable all_closed;
+  size_t num_open = 0;
+  bool is_stopped = false;
+
+  std::jthread thread;  // runs context.io
+};
+
+Result<void> Server::Impl::listen() {
+  TRY_ASSIGN(const tcp::endpoint endpoint, resolve(context.io, context.options));
+  BoostError error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (error == asio::error::address_family_not_supported ||
+      error == boost::system::errc::address_not_available) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "host: expected an address of this machine, found " + context.options.host + " (" +
+                     error.message() + ")",
+                 "host"};
+  }
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return listen_error(context.options, error);
+  port = acceptor.local_endpoint(error).port();
+  return {};
+}
+
+// One accept is under way at a time, and none while the connections are at their limit.
+void Server::Impl::accept() {
+  if (is_accepting || !acceptor.is_open() || context.connections.size() >= max_connections) return;
+  is_accepting = true;
+  acceptor.async_accept([this](BoostError error, tcp::socket socket) {
+    is_accepting = false;
+    on_accepted(error, std::move(socket));
+  });
+}
+
+void Server::Impl::on_accepted(BoostError error, tcp::socket socket) {
+  if (error == asio::error::operation_aborted) return;
+  if (!error) {
+    {
+      const std::scoped_lock lock(mutex);
+      ++num_open;
+    }
+    std::make_shared<Connection>(std::move(socket), context)->start();
+  } else if (error != asio::error::connection_aborted) {
+    // No descriptors, most likely. The client stays in the queue of the system; trying at once
+    // would spin.
+    context.log(LogLevel::kWarning, "accept failed reason=" + error.message());
+    accept_timer.expires_after(kAcceptPause);
+    accept_timer.async_wait([this](BoostError cancelled) {
+      if (!cancelled) accept();
+    });
+    return;
+  }
+  accept();
+}
+
+void Server::Impl::on_connection_closed() {
+  {
+    const std::scoped_lock lock(mutex);
+    if (--num_open == 0) all_closed.notify_all();
+  }
+  accept();
+}
+
+void Server::Impl::run() {
+  for (;;) {
+    try {
+      context.io.run();
+      return;
+    } catch (const std::exception& exception) {
+      context.log(LogLevel::kError, std::string("handler failed reason=") + exception.what());
+    }
+  }
+}
+
+void Server::Impl::post_to_connections(void (Connection::*action)()) {
+  asio::post(context.io, [this, action] {
+    const auto connections = context.connections;  // a copy: the action may take them out
+    for (const auto& connection : connections) (*connection.*action)();
+  });
+}
+
+void Server::Impl::stop(std::chrono::milliseconds grace) {
+  {
+    const std::scoped_lock lock(mutex);
+    if (std::exchange(is_stopped, true)) return;
+  }
+  asio::post(context.io, [this] {
+    context.is_draining = true;
+    BoostError ignored;
+    acceptor.close(ignored);
+    accept_timer.cancel();
+  });
+  context.engine.drain(grace);
+  asio::post(context.io, [this] { context.is_closing = true; });
+  post_to_connections(&Connection::close_when_idle);
+  {
+    std::unique_lock lock(mutex);
+    all_closed.wait_for(lock, context.options.close_timeout, [this] { return num_open == 0; });
+  }
+  post_to_connections(&Connection::abort);
+  // A body that is being parsed is finished first; what it submits is refused. Then the loop runs
+  // out of handlers, and with them the last streams are gone.
+  context.workers.join();
+  work.reset();
+  thread.join();
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() {
+  stop(std::chrono::milliseconds(0));
+}
+
+Result<std::unique_ptr<Server>> Server::start(Engine& engine, ServerOptions options) {
+  try {
+    auto impl = std::make_unique<Impl>(engine, std::move(options));
+    if (auto listening = impl->listen(); !listening) return std::move(listening).error();
+    impl->accept();
+    impl->thread = std::jthread([raw = impl.get()] { raw->run(); });
+    return std::unique_ptr<Server>(new Server(std::move(impl)));
+  } catch (const std::exception& exception) {
+    return Error{ErrorCode::kResourceExhausted,
+                 std::string("the server cannot start: ") + exception.what(), ""};
+  }
+}
+
+uint16_t Server::port() const {
+  return impl_->port;
+}
+
+void Server::stop(std::chrono::milliseconds grace) {
+  impl_->stop(grace);
+}
+
+}  // namespace stoker

@@ -1,0 +1,69 @@
+// OpenAI's HTTP interface over an Engine: HTTP/1.1 on one asynchronous thread, so that a quiet
+// stream costs a socket and a few kilobytes. docs/server.md says what it answers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stoker/engine.h"
+#include "stoker/log.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// How to serve. Plain values.
+struct ServerOptions {
+  std::string host = "127.0.0.1";  ///< an address or name of this machine
+  uint16_t port = 8000;            ///< 0: any free one
+  std::vector<std::string>
+      served_model_names;  ///< the first one is told in answers; empty: the model's name
+  size_t max_header_bytes = size_t{64} << 10;
+  size_t max_body_bytes = size_t{64} << 20;
+  size_t max_buffered_bytes = size_t{1} << 30;  ///< of all bodies that are there at the same time
+  size_t max_connections =
+      0;  ///< more of them wait to be accepted; 0: what the limit on descriptors allows
+  int num_request_threads = 2;  ///< that parse bodies and turn prompts into ids
+
+  std::chrono::milliseconds header_timeout{10'000};      ///< from a head's first byte to its last
+  std::chrono::milliseconds body_idle_timeout{30'000};   ///< between two pieces of a body
+  std::chrono::milliseconds keep_alive_timeout{75'000};  ///< from an answer to the next request
+  std::chrono::milliseconds write_stall_timeout{
+      60'000};  ///< for a client that takes nothing of its answer
+  std::chrono::milliseconds ping_interval{15'000};  ///< of silence in a stream
+  std::chrono::milliseconds close_timeout{2'000};   ///< for a client to close its side
+
+  LogSink log;  ///< may be null; called from the server's own thread only
+};
+
+/// A running server. Its functions may be called from any thread.
+class Server {
+ public:
+  /// Listens and answers from now on. The engine must outlive the server. Errors: kInvalidArgument
+  /// for a host that is no address of this machine, kIo for a port that cannot be had,
+  /// kResourceExhausted.
+  static Result<std::unique_ptr<Server>> start(Engine& engine, ServerOptions options);
+
+  ~Server();  ///< stop(0)
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// The port it listens on.
+  uint16_t port() const;
+
+  /// Accepts nothing more, answers 503 to new requests, lets what runs go on for up to `grace`,
+  /// then cancels it, writes what is left to be written, closes and returns. A second call returns
+  /// at once.
+  void stop(std::chrono::milliseconds grace);
+
+ private:
+  struct Impl;
+
+  explicit Server(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stoker
