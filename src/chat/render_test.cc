@@ -37,7 +37,7 @@ Conversation thinking_mode(std::vector<Message> messages, std::string effort = "
 // The prompt with each control token in [[ ]] by its short name, so that control and text are told
 // apart.
 std::string shown(const Conversation& conversation) {
-  static const std::map<Control, std::string> kNames = {
+  static const std::map<Control, std::string> names = {
       {Control::kBeginOfText, "BOS"}, {Control::kEndOfText, "EOS"},
       {Control::kSystem, "SYS"},      {Control::kUser, "USR"},
       {Control::kAssistant, "AST"},   {Control::kLatestReminder, "REM"},
@@ -49,7 +49,7 @@ std::string shown(const Conversation& conversation) {
   std::string out;
   size_t at = 0;
   for (const ControlMark& mark : rendered->marks) {
-    out += rendered->text.substr(at, mark.begin - at) + "[[" + kNames.at(mark.control) + "]]";
+    out += rendered->text.substr(at, mark.begin - at) + "[[" + names.at(mark.control) + "]]";
     at = mark.begin + spelling(mark.control).size();
   }
   return out + rendered->text.substr(at);

@@ -21,11 +21,11 @@ class ReplyTest : public testing::SmallTokenizerTest {
   // Splits the tokens of a reply, in which spellings of added tokens are those tokens.
   Split split(const std::string& reply, bool thinking) const {
     Split out;
-    ReplySplitter splitter(*encoder_, thinking);
-    for (const int32_t id : tokenizer_->encode(reply, Tokenizer::AddedTokens::kMatch)) {
+    ReplySplitter splitter(*encoder, thinking);
+    for (const int32_t id : tokenizer->encode(reply, Tokenizer::AddedTokens::kMatch)) {
       const auto step = splitter.push(id);
       if (step.hidden) continue;
-      (step.channel == Channel::kReasoning ? out.reasoning : out.content) += tokenizer_->bytes(id);
+      (step.channel == Channel::kReasoning ? out.reasoning : out.content) += tokenizer->bytes(id);
     }
     out.num_reasoning_tokens = splitter.num_reasoning_tokens();
     return out;
@@ -38,7 +38,7 @@ TEST_F(ReplyTest, ReasoningEndsAtItsToken) {
   EXPECT_EQ(s.content, "7");
   EXPECT_EQ(
       s.num_reasoning_tokens,
-      1 + static_cast<int32_t>(tokenizer_->encode("2,3", Tokenizer::AddedTokens::kIgnore).size()));
+      1 + static_cast<int32_t>(tokenizer->encode("2,3", Tokenizer::AddedTokens::kIgnore).size()));
 }
 
 TEST_F(ReplyTest, NoReasoningIsOneToken) {
@@ -55,7 +55,7 @@ TEST_F(ReplyTest, UnfinishedReasoningIsAllReasoning) {
   EXPECT_EQ(
       s.num_reasoning_tokens,
       static_cast<int32_t>(
-          tokenizer_->encode("22<｜end▁of▁sentence｜>", Tokenizer::AddedTokens::kMatch).size()));
+          tokenizer->encode("22<｜end▁of▁sentence｜>", Tokenizer::AddedTokens::kMatch).size()));
 }
 
 TEST_F(ReplyTest, RepeatedHeaderIsAbsorbedOnlyAtTheStart) {
@@ -72,8 +72,8 @@ TEST_F(ReplyTest, WithoutThinkingAllIsContent) {
 }
 
 TEST_F(ReplyTest, SpelledOutMarkersAreText) {
-  ReplySplitter splitter(*encoder_, true);
-  for (const int32_t id : tokenizer_->encode("</think>", Tokenizer::AddedTokens::kIgnore)) {
+  ReplySplitter splitter(*encoder, true);
+  for (const int32_t id : tokenizer->encode("</think>", Tokenizer::AddedTokens::kIgnore)) {
     const auto step = splitter.push(id);
     EXPECT_EQ(step.channel, Channel::kReasoning);
     EXPECT_FALSE(step.hidden);
@@ -81,8 +81,8 @@ TEST_F(ReplyTest, SpelledOutMarkersAreText) {
 }
 
 TEST_F(ReplyTest, AnyIdIsTaken) {
-  ReplySplitter splitter(*encoder_, true);
-  for (const int32_t id : {-1, tokenizer_->size(), INT32_MAX, INT32_MIN})
+  ReplySplitter splitter(*encoder, true);
+  for (const int32_t id : {-1, tokenizer->size(), INT32_MAX, INT32_MIN})
     EXPECT_TRUE(splitter.push(id).hidden);
   EXPECT_EQ(splitter.num_reasoning_tokens(), 4);
 }

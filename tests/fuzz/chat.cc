@@ -3,6 +3,7 @@
 #include "chat/chat.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -61,9 +62,10 @@ class Input {
   std::string_view bytes_;
 };
 
+constexpr std::array<std::string_view, 7> kRoles = {
+    "system", "user", "assistant", "latest_reminder", "tool", "developer", "user"};
+
 Conversation conversation_of(Input& in) {
-  static const std::vector<std::string> kRoles = {
-      "system", "user", "assistant", "latest_reminder", "tool", "developer", "user"};
   Conversation conversation;
   const uint8_t mode = in.byte();
   if ((mode & 1U) != 0) conversation.thinking = (mode & 2U) != 0 ? "disabled" : "adaptive";
@@ -73,7 +75,7 @@ Conversation conversation_of(Input& in) {
   while (!in.empty()) {
     Message message;
     const uint8_t role = in.byte();
-    message.role = role < 0xF8 ? kRoles[role % kRoles.size()] : in.text();
+    message.role = role < 0xF8 ? std::string(kRoles[role % kRoles.size()]) : in.text();
     for (int blocks = in.byte() % 4; blocks > 0; --blocks) message.content.push_back(in.text());
     if (role % 2 == 0) message.reasoning_content = in.text();
     conversation.messages.push_back(std::move(message));
@@ -111,21 +113,22 @@ void check_reply(const Encoder& encoder, const Prompt& prompt) {
 }  // namespace
 }  // namespace stoker::chat
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stoker::chat;  // NOLINT(google-build-using-namespace): the entry point alone
-  static const stoker::Tokenizer kTokenizer = small_tokenizer();
-  static const auto kEncoder = Encoder::create(kTokenizer);
-  CHECK(kEncoder.has_value(), "the small tokenizer has the template's control tokens");
+  static const stoker::Tokenizer tokenizer = small_tokenizer();
+  static const auto encoder = Encoder::create(tokenizer);
+  CHECK(encoder.has_value(), "the small tokenizer has the template's control tokens");
   Input in({reinterpret_cast<const char*>(data), size});
   const Conversation conversation = conversation_of(in);
   const auto rendered = render(conversation);
-  const auto prompt = kEncoder->encode(conversation);
+  const auto prompt = encoder->encode(conversation);
   CHECK(rendered.has_value() == prompt.has_value(), "what renders encodes");
   if (!prompt.has_value()) {
     CHECK(!prompt.error().field.empty(), "errors name a field");
     return 0;
   }
-  check_prompt(kTokenizer, *rendered, *prompt);
-  check_reply(*kEncoder, *prompt);
+  check_prompt(tokenizer, *rendered, *prompt);
+  check_reply(*encoder, *prompt);
   return 0;
 }

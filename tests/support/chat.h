@@ -136,16 +136,16 @@ class SmallTokenizerTest : public ::testing::Test {
   void SetUp() override {
     const auto json = read_file(kSmallTokenizer, kMaxTestFileBytes);
     ASSERT_TRUE(json.has_value()) << json.error().message;
-    auto tokenizer = Tokenizer::parse(*json);
-    ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
-    tokenizer_.emplace(*std::move(tokenizer));
-    auto encoder = Encoder::create(*tokenizer_);
-    ASSERT_TRUE(encoder.has_value()) << encoder.error().message;
-    encoder_.emplace(*std::move(encoder));
+    auto parsed = Tokenizer::parse(*json);
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    tokenizer.emplace(*std::move(parsed));
+    auto created = Encoder::create(*tokenizer);
+    ASSERT_TRUE(created.has_value()) << created.error().message;
+    encoder.emplace(*std::move(created));
   }
 
-  std::optional<Tokenizer> tokenizer_;
-  std::optional<Encoder> encoder_;
+  std::optional<Tokenizer> tokenizer;
+  std::optional<Encoder> encoder;
 };
 
 }  // namespace stoker::testing
