@@ -16,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxConfigBytes = size_t{4} << 20;
-constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
 // Beyond it, Engram tables are not read at load: their rows are checked as they are looked up.
 constexpr int64_t kMaxCheckedEngramBytes = int64_t{4} << 30;
 

@@ -15,6 +15,9 @@
 
 namespace stoker {
 
+/// A tokenizer.json beyond this is refused before it is read.
+inline constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+
 /// What one tensor of the files is, for people.
 struct TensorSummary {
   std::string part;  ///< "routed experts", "attention", ...; "vision (unused)"
