@@ -8,6 +8,7 @@ from tree import ROOT, code_spans, table_after, tracked_files
 
 SOURCES = {".h", ".cc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+TEST_FILE = re.compile(r"^test_|_test$|_fixture$")
 LINKED_ROOM = re.compile(r"\bstoker_(?!room\b|test\b|fuzz\b)(\w+)")
 
 
@@ -32,7 +33,7 @@ class Rules:
     def allows(self, path, header):
         """Whether the file may include "header" (a path from src/ or include/)."""
         top = header.split("/")[0]
-        if path.parts[0] in ("tests", "bench") or (top == "support" and path.stem.endswith("_test")):
+        if path.parts[0] in ("tests", "bench") or (top == "support" and TEST_FILE.search(path.stem)):
             return True
         if path.parts[0] == "include":
             return top == "stoker"
@@ -45,7 +46,7 @@ class Rules:
         """Whether the file may include <header>, as far as the table of libraries speaks of it."""
         for prefix, users in self.libraries.items():
             if header == prefix or (prefix.endswith("/") and header.startswith(prefix)):
-                is_test = path.parts[0] == "tests" or path.stem.startswith("test_") or path.stem.endswith("_test")
+                is_test = path.parts[0] == "tests" or TEST_FILE.search(path.stem)
                 place = path.parts[1] if path.parts[0] == "src" else path.parts[0]
                 return place in users or (is_test and "tests" in users)
         return True
