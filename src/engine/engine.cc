@@ -40,7 +40,7 @@ struct StepLoop::Sequence {
 };
 
 StepLoop::StepLoop(const Model& model, int num_threads, const EngineLimits& limits)
-    : model_(model), limits_(limits), shape_(model.kv_shape()), pool_(num_threads) {
+    : model_(model), limits_(limits), shape_(kv_shape(model.config())), pool_(num_threads) {
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
 }
 

@@ -175,7 +175,7 @@ TEST_F(EngineTest, AFullQueueIsOverloaded) {
 
 TEST_F(EngineTest, ARequestThatCanNeverFitIsRefusedAtOnce) {
   EngineLimits limits = roomy();
-  limits.max_state_bytes = model().kv_shape().fixed_bytes() + 1000;
+  limits.max_state_bytes = kv_shape(model().config()).fixed_bytes() + 1000;
   StepLoop loop(model(), 1, limits);
   const auto refused = loop.submit(request_of(1, 5, 2000), {});
   ASSERT_FALSE(refused);

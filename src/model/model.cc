@@ -216,8 +216,7 @@ const ModelConfig& Model::config() const {
   return *state_->parts.config;
 }
 
-KvShape Model::kv_shape() const {
-  const ModelConfig& c = config();
+KvShape kv_shape(const ModelConfig& c) {
   KvShape shape{.num_layers = c.num_hidden_layers,
                 .head_dim = c.head_dim,
                 .index_head_dim = c.index_head_dim,

@@ -23,6 +23,9 @@ struct Segment {
   std::span<const int32_t> ids;  ///< at least one
 };
 
+/// Sizes of a sequence's state under a configuration.
+KvShape kv_shape(const ModelConfig& config);
+
 /// Immutable after create(); borrows the checkpoint's weights, so it must not outlive the
 /// checkpoint.
 class Model {
@@ -37,9 +40,6 @@ class Model {
   ~Model();
 
   const ModelConfig& config() const;
-
-  /// Sizes of a sequence's state under this model.
-  KvShape kv_shape() const;
 
   /// Runs every row of the batch, advances each segment's state, and writes the logits of the rows
   /// that are wanted. batch: no state twice; wanted: flat row numbers (segments in order),

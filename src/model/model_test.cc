@@ -48,7 +48,7 @@ class ModelTest : public ::testing::Test {
     return out;
   }
 
-  static SequenceState new_state() { return {model_->kv_shape(), 256}; }
+  static SequenceState new_state() { return {kv_shape(model_->config()), 256}; }
   static int64_t vocab() { return checkpoint_->config().vocab_size; }
 
   // Logits of every row of `prompt`, run in chunks (the last length repeats), each step together

@@ -1,0 +1,218 @@
+// The real engine behind the door: turns requests into token requests, and their tokens back into
+// text.
+#include "stoker/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "api/loaded_model.h"
+#include "api/text_stream.h"
+#include "base/try.h"
+#include "base/worker_pool.h"
+#include "engine/engine.h"
+
+namespace stoker {
+namespace {
+
+constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxStopBytes = 256;
+
+Error invalid(const std::string& field, const std::string& message) {
+  return {ErrorCode::kInvalidArgument, field + ": " + message, field};
+}
+
+// A seed that fits a JSON number of any client.
+uint64_t draw_seed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32 | device()) >> 11;
+}
+
+Result<sampling::Params> resolve_sampling(const SamplingParams& asked,
+                                          const SamplingParams& defaults) {
+  sampling::Params params;
+  params.temperature = asked.temperature.value_or(defaults.temperature.value_or(1.0));
+  params.top_p = asked.top_p.value_or(defaults.top_p.value_or(1.0));
+  params.top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
+  if (!(params.temperature >= 0) || !std::isfinite(params.temperature)) {
+    return invalid("temperature",
+                   "expected a number of at least 0, found " + std::to_string(params.temperature));
+  }
+  if (!(params.top_p > 0 && params.top_p <= 1)) {
+    return invalid(
+        "top_p", "expected a number above 0 and at most 1, found " + std::to_string(params.top_p));
+  }
+  if (params.top_k < -1) {
+    return invalid(
+        "top_k", "expected at least 1, or 0 or -1 for off, found " + std::to_string(params.top_k));
+  }
+  return params;
+}
+
+Result<void> check_stops(const std::vector<std::string>& stops, bool has_text) {
+  if (!stops.empty() && !has_text) {
+    return Error{ErrorCode::kUnsupported,
+                 "stop: the model has no tokenizer.json, so its output is no text", "stop"};
+  }
+  if (stops.size() > kMaxStops) {
+    return invalid("stop", "expected at most " + std::to_string(kMaxStops) + " strings, found " +
+                               std::to_string(stops.size()));
+  }
+  for (const std::string& stop : stops) {
+    if (stop.empty() || stop.size() > kMaxStopBytes) {
+      return invalid("stop", "expected strings of 1 to " + std::to_string(kMaxStopBytes) +
+                                 " bytes, found one of " + std::to_string(stop.size()));
+    }
+  }
+  return {};
+}
+
+// What a prompt of any kind is in ids.
+struct Encoded {
+  std::vector<int32_t> ids;
+  std::string field;  // of the request
+  bool is_chat = false;
+  bool thinking = false;
+};
+
+class PromptEncoder {
+ public:
+  explicit PromptEncoder(const LoadedModel& model) : model_(model) {}
+
+  Result<Encoded> operator()(TextPrompt& prompt) const {
+    if (model_.tokenizer() == nullptr) {
+      return Error{ErrorCode::kUnsupported,
+                   "prompt: the model has no tokenizer.json: give token ids", "prompt"};
+    }
+    Encoded out{model_.tokenizer()->encode(prompt.text, Tokenizer::AddedTokens::kMatch), "prompt"};
+    const int32_t bos = model_.checkpoint().config().bos_token_id;
+    if (out.ids.empty() || (prompt.add_bos && out.ids[0] != bos))
+      out.ids.insert(out.ids.begin(), bos);
+    return out;
+  }
+
+  Result<Encoded> operator()(TokenPrompt& prompt) const {
+    if (prompt.ids.empty()) return invalid("prompt", "expected at least one token id, found none");
+    return Encoded{std::move(prompt.ids), "prompt"};
+  }
+
+  Result<Encoded> operator()(ChatPrompt& prompt) const {
+    if (model_.encoder() == nullptr) {
+      Error error = *model_.why_no_chat();
+      error.field = "messages";
+      return error;
+    }
+    chat::Conversation conversation;
+    for (Message& message : prompt.messages) {
+      conversation.messages.push_back({std::move(message.role), std::move(message.content),
+                                       std::move(message.reasoning_content)});
+    }
+    conversation.thinking = std::move(prompt.thinking);
+    conversation.reasoning_effort = std::move(prompt.reasoning_effort);
+    TRY_ASSIGN(chat::Prompt encoded, model_.encoder()->encode(conversation));
+    return Encoded{std::move(encoded.ids), "messages", true, encoded.thinking};
+  }
+
+ private:
+  const LoadedModel& model_;
+};
+
+// How many tokens may be chosen: what was asked for, or what is left of the context.
+Result<int32_t> resolve_max_tokens(std::optional<int32_t> asked, const Encoded& prompt,
+                                   int32_t context) {
+  const auto length = static_cast<int64_t>(prompt.ids.size());
+  if (length >= context) {
+    return invalid(prompt.field, "the prompt has " + std::to_string(length) +
+                                     " tokens, and the context of " + std::to_string(context) +
+                                     " must hold at least one more");
+  }
+  if (!asked) return static_cast<int32_t>(context - length);
+  if (*asked < 1)
+    return invalid("max_tokens", "expected at least 1, found " + std::to_string(*asked));
+  if (length + *asked > context) {
+    return invalid("max_tokens", "the context holds " + std::to_string(context) +
+                                     " tokens; the prompt has " + std::to_string(length) + " and " +
+                                     std::to_string(*asked) + " more are asked for");
+  }
+  return *asked;
+}
+
+class LocalEngine final : public Engine {
+ public:
+  LocalEngine(std::shared_ptr<const LoadedModel> model, int num_threads,
+              const engine::EngineLimits& limits)
+      : model_(std::move(model)), loop_(model_->model(), num_threads, limits) {}
+
+  const ModelInfo& model() const override { return model_->info(); }
+
+  Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override {
+    const ModelInfo& info = model_->info();
+    TRY_ASSIGN(const sampling::Params params, resolve_sampling(request.sampling, info.defaults));
+    if (auto checked = check_stops(request.stop, info.has_text); !checked)
+      return std::move(checked).error();
+    TRY_ASSIGN(Encoded prompt, std::visit(PromptEncoder(*model_), request.prompt));
+    if (auto checked = model_->check_ids(prompt.ids, prompt.field); !checked)
+      return std::move(checked).error();
+    TRY_ASSIGN(const int32_t max_tokens,
+               resolve_max_tokens(request.max_tokens, prompt, info.max_context_tokens));
+
+    const uint64_t seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
+    TextStream::Start start{prompt.ids, seed, std::move(request.stop), prompt.is_chat,
+                            prompt.thinking};
+    TRY_ASSIGN(auto tokens,
+               loop_.submit({std::move(prompt.ids), params, seed, max_tokens, model_->stop_ids()},
+                            std::move(ready)));
+    return std::unique_ptr<Stream>(
+        std::make_unique<TextStream>(model_, std::move(tokens), std::move(start)));
+  }
+
+  bool healthy() const override { return loop_.healthy(); }
+  void drain(std::chrono::milliseconds limit) override { loop_.drain(limit); }
+
+ private:
+  std::shared_ptr<const LoadedModel> model_;
+  engine::StepLoop loop_;
+};
+
+// A half of the memory beside the weights, as far as they fit; a half of all where they do not
+// (they are mapped).
+int64_t state_budget(int64_t weight_bytes) {
+  const int64_t usable = usable_memory_bytes();
+  return (weight_bytes < usable / 2 ? usable - weight_bytes : usable) / 2;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open(const std::string& model, EngineOptions options) {
+  TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
+  if (options.max_num_seqs < 1) {
+    return invalid("max_num_seqs",
+                   "expected at least 1, found " + std::to_string(options.max_num_seqs));
+  }
+  if (options.max_queue < 0) {
+    return invalid("max_queue", "expected at least 0, found " + std::to_string(options.max_queue));
+  }
+  TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded,
+             LoadedModel::load(model, num_threads, options.progress));
+  engine::EngineLimits limits;
+  limits.max_num_seqs = options.max_num_seqs;
+  limits.max_queue = options.max_queue;
+  limits.max_state_bytes = state_budget(loaded->checkpoint().weight_bytes());
+  if (options.log) {
+    options.log(LogLevel::kInfo,
+                "event=loaded model=" + loaded->info().name + " path=" + loaded->info().path +
+                    " weight_bytes=" + std::to_string(loaded->checkpoint().weight_bytes()) +
+                    " threads=" + std::to_string(num_threads) +
+                    " unused_tensors=" + std::to_string(loaded->checkpoint().unused().size()));
+  }
+  return std::unique_ptr<Engine>(
+      std::make_unique<LocalEngine>(std::move(loaded), num_threads, limits));
+}
+
+const char* to_string(FinishReason reason) {
+  constexpr const char* kWords[] = {"stop", "length", "abort", "error"};
+  return kWords[static_cast<size_t>(reason)];
+}
+
+}  // namespace stoker

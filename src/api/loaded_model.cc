@@ -1,0 +1,157 @@
+#include "api/loaded_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "base/try.h"
+#include "base/worker_pool.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// The kernels are built for AVX2 with FMA; on anything less they would end in an illegal
+// instruction.
+Result<void> check_processor() {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {};
+  return Error{ErrorCode::kUnsupported,
+               "this processor: expected AVX2 and FMA (Intel Haswell, AMD Zen or later)", ""};
+}
+
+}  // namespace
+
+Result<int> threads_to_use(int asked) {
+  if (asked < 0 || asked > kMaxThreads) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "threads: expected 0 to " + std::to_string(kMaxThreads) + ", found " +
+                     std::to_string(asked),
+                 "threads"};
+  }
+  return asked > 0 ? asked : usable_cores();
+}
+
+std::string model_name(const std::string& model, const std::string& path) {
+  if (model == "demo") return model;
+  std::filesystem::path clean = std::filesystem::path(path).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  if (clean.filename() == "." || clean.filename() == "..")
+    clean = std::filesystem::absolute(clean).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  return clean.filename().string();
+}
+
+Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& model,
+                                                             int num_threads,
+                                                             const ProgressSink& progress) {
+  if (auto able = check_processor(); !able) return std::move(able).error();
+  TRY_ASSIGN(const std::string path, resolve_model(model));
+  TRY_ASSIGN(Checkpoint checkpoint,
+             Checkpoint::open(path, num_threads, [&progress](double fraction) {
+               if (progress) progress("checking weights", fraction);
+             }));
+  std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(checkpoint)));
+  if (progress) progress("building the tokenizer", 0);
+  if (auto built = loaded->load_tokenizer(); !built) return std::move(built).error();
+  TRY_ASSIGN(std::vector<int32_t> map, loaded->token_map());
+  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_, std::move(map)));
+  loaded->describe(model, path);
+  return std::shared_ptr<const LoadedModel>(std::move(loaded));
+}
+
+Result<void> LoadedModel::load_tokenizer() {
+  if (!checkpoint_.tokenizer_json()) {
+    why_no_chat_ =
+        Error{ErrorCode::kUnsupported, "the model has no tokenizer.json: give token ids", ""};
+    return {};
+  }
+  auto parsed = Tokenizer::parse(*checkpoint_.tokenizer_json());
+  if (!parsed) return std::move(parsed).error().with("tokenizer.json");
+  tokenizer_ = *std::move(parsed);
+  if (tokenizer_->size() > checkpoint_.config().vocab_size) {
+    return Error{
+        ErrorCode::kCorruptData,
+        "tokenizer.json: expected at most " + std::to_string(checkpoint_.config().vocab_size) +
+            " tokens (vocab_size of config.json), found " + std::to_string(tokenizer_->size()),
+        ""};
+  }
+  auto encoder = chat::Encoder::create(*tokenizer_);
+  if (encoder) {
+    encoder_ = *std::move(encoder);
+  } else {
+    why_no_chat_ = encoder.error();
+  }
+  return {};
+}
+
+// Engram's class of each id; ids beyond the tokenizer are in class 0. Without a tokenizer only a
+// map that merges nothing is known: the identity.
+Result<std::vector<int32_t>> LoadedModel::token_map() const {
+  const ModelConfig& c = checkpoint_.config();
+  if (c.engram_layer_ids.empty()) return std::vector<int32_t>{};
+  if (!tokenizer_) {
+    if (c.engram_compressed_vocab_size != c.vocab_size) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          "tokenizer.json is missing, and without it the Engram token map is known only where "
+          "engram_compressed_vocab_size equals vocab_size: expected " +
+              std::to_string(c.vocab_size) + ", found " +
+              std::to_string(c.engram_compressed_vocab_size),
+          ""};
+    }
+    std::vector<int32_t> identity(static_cast<size_t>(c.vocab_size));
+    std::iota(identity.begin(), identity.end(), 0);
+    return identity;
+  }
+  EngramMap map = engram_map(*tokenizer_);
+  if (map.num_classes != c.engram_compressed_vocab_size) {
+    return Error{ErrorCode::kCorruptData,
+                 "the Engram token map of tokenizer.json: expected " +
+                     std::to_string(c.engram_compressed_vocab_size) +
+                     " classes (engram_compressed_vocab_size of config.json), found " +
+                     std::to_string(map.num_classes),
+                 ""};
+  }
+  map.class_of.resize(static_cast<size_t>(c.vocab_size));
+  return std::move(map.class_of);
+}
+
+void LoadedModel::describe(const std::string& model, const std::string& path) {
+  const ModelConfig& c = checkpoint_.config();
+  const GenerationConfig& generation = checkpoint_.generation();
+  info_.name = model_name(model, path);
+  info_.path = path;
+  info_.vocab_size = c.vocab_size;
+  info_.max_context_tokens = c.max_position_embeddings;
+  info_.has_text = tokenizer_.has_value();
+  info_.has_chat = encoder_.has_value();
+  info_.defaults.temperature = generation.temperature.value_or(1.0);
+  info_.defaults.top_p = generation.top_p.value_or(1.0);
+  info_.defaults.top_k = generation.top_k.value_or(0);
+  stop_ids_ = generation.eos_token_ids;
+  if (std::find(stop_ids_.begin(), stop_ids_.end(), c.eos_token_id) == stop_ids_.end()) {
+    stop_ids_.push_back(c.eos_token_id);
+  }
+}
+
+Result<void> LoadedModel::check_ids(const std::vector<int32_t>& ids,
+                                    const std::string& field) const {
+  const ModelConfig& c = checkpoint_.config();
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= c.vocab_size) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "expected token ids from 0 to " + std::to_string(c.vocab_size - 1) + ", found " +
+                       std::to_string(id),
+                   field};
+    }
+    if (id == c.image_token_id) {
+      return Error{ErrorCode::kUnsupported,
+                   "images are not supported, found the image token " + std::to_string(id), field};
+    }
+  }
+  return {};
+}
+
+}  // namespace stoker

@@ -1,0 +1,67 @@
+// A model as the api room holds it: checkpoint, tokenizer, chat encoder and layers, each borrowing
+// from the one before.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chat/chat.h"
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+#include "stoker/engine.h"
+#include "tokenizer/tokenizer.h"
+
+namespace stoker {
+
+/// Immutable once loaded, and shared by the engine and the streams that outlive it.
+class LoadedModel {
+ public:
+  /// `model` as for Engine::open, and its errors.
+  static Result<std::shared_ptr<const LoadedModel>> load(const std::string& model, int num_threads,
+                                                         const ProgressSink& progress);
+
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const ModelInfo& info() const { return info_; }
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const Model& model() const { return *model_; }
+  const Tokenizer* tokenizer() const {
+    return tokenizer_ ? &*tokenizer_ : nullptr;
+  }  ///< null: ids only
+  const chat::Encoder* encoder() const {
+    return encoder_ ? &*encoder_ : nullptr;
+  }  ///< null: no chat format
+  const std::optional<Error>& why_no_chat() const { return why_no_chat_; }  ///< with a null encoder
+  const std::vector<int32_t>& stop_ids() const { return stop_ids_; }        ///< end of text
+
+  /// Error: kInvalidArgument with `field` for an id outside the vocabulary, kUnsupported for the
+  /// image token.
+  Result<void> check_ids(const std::vector<int32_t>& ids, const std::string& field) const;
+
+ private:
+  explicit LoadedModel(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
+  Result<void> load_tokenizer();
+  Result<std::vector<int32_t>> token_map() const;
+  void describe(const std::string& model, const std::string& path);
+
+  ModelInfo info_;
+  Checkpoint checkpoint_;
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<chat::Encoder> encoder_;
+  std::optional<Error> why_no_chat_;
+  std::optional<Model> model_;
+  std::vector<int32_t> stop_ids_;
+};
+
+/// Threads to compute with: `asked`, or the usable cores for 0. Error: kInvalidArgument beyond [0,
+/// 1024].
+Result<int> threads_to_use(int asked);
+
+/// The last part of a model's path, or "demo".
+std::string model_name(const std::string& model, const std::string& path);
+
+}  // namespace stoker
