@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "checkpoint/inventory.h"
+#include "checkpoint/json_text.h"
 
 namespace stoker {
 namespace {
@@ -87,7 +88,7 @@ class Binder {
       } else if (is_unused(tensor.name)) {
         binding.unused.push_back(tensor.name);
       } else {
-        problem(tensor.name + ": expected no tensor of this name, found " +
+        problem(shown(tensor.name) + ": expected no tensor of this name, found " +
                 description(tensor.view) + file_of(shards_, stored));
       }
     }
@@ -159,12 +160,12 @@ Binding bind_weights(const ModelConfig& config, const Shards& shards, int64_t ma
 
 Error joined(const std::vector<Error>& problems) {
   CHECK(!problems.empty(), "there is something to report");
-  Error error = problems.front();
-  for (size_t i = 1; i < std::min(problems.size(), kMaxSpelledOut); ++i) {
-    error.message += "\n" + problems[i].message;
-  }
-  if (problems.size() > kMaxSpelledOut) {
-    error.message += "\nand " + std::to_string(problems.size() - kMaxSpelledOut) + " more";
+  if (problems.size() == 1) return problems.front();
+  Error error{problems.front().code, std::to_string(problems.size()) + " problems", ""};
+  const size_t num_spelled_out = std::min(problems.size(), kMaxSpelledOut);
+  for (size_t i = 0; i < num_spelled_out; ++i) error.message += "\n  " + problems[i].message;
+  if (problems.size() > num_spelled_out) {
+    error.message += "\n  and " + std::to_string(problems.size() - num_spelled_out) + " more";
   }
   return error;
 }

@@ -37,7 +37,7 @@ constexpr double kMaxReal = 1e30;
 constexpr double kMinPositive = 1e-30;
 
 constexpr size_t kMaxDepth = 16;
-constexpr size_t kMaxValues = 1'000'000;
+constexpr size_t kMaxValues = 100'000;
 
 constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
 

@@ -20,6 +20,8 @@ struct YarnConfig {
   double beta_fast = 0;
   double beta_slow = 0;
   double original_max_position_embeddings = 0;
+
+  bool operator==(const YarnConfig&) const = default;
 };
 
 /// Names are the released keys of config.json (tools/reference/v41, docs/formats.md). Every number
@@ -68,8 +70,7 @@ struct ModelConfig {
   float hc_eps = 0;
 
   std::vector<int32_t> engram_layer_ids;  ///< empty: no Engram; the fields below are then unset
-  std::vector<int64_t>
-      engram_num_embeddings;  ///< rows of each table; equal to the sums of its primes
+  std::vector<int64_t> engram_num_embeddings;  ///< rows of each table: the sums of its primes
   int64_t engram_vocab_size = 0;
   int32_t engram_max_ngram_size = 0;
   int32_t engram_n_heads = 0;
@@ -77,8 +78,8 @@ struct ModelConfig {
   int32_t engram_pad_token_id = 0;
   int32_t engram_compressed_vocab_size = 0;
 
-  int32_t num_nextn_predict_layers =
-      0;  ///< draft stages; 0: no draft head, the fields below are then unset
+  /// Draft stages; 0: no draft head, the fields below are then unset.
+  int32_t num_nextn_predict_layers = 0;
   int32_t dspark_block_size = 0;
   int32_t dspark_noise_token_id = 0;
   int32_t dspark_markov_rank = 0;
@@ -93,14 +94,15 @@ struct ModelConfig {
   /// Columns of one Engram look-up: (engram_max_ngram_size - 1) * engram_n_heads.
   int32_t engram_columns() const { return (engram_max_ngram_size - 1) * engram_n_heads; }
 
-  /// The largest KV source at or before `layer` (likewise index source); -1 for a layer with ratio
-  /// 0.
+  /// The largest KV source (index source) at or before `layer`; -1 for a layer with ratio 0.
   int32_t kv_source_of(int32_t layer) const;
   int32_t index_source_of(int32_t layer) const;
   bool is_kv_source(int32_t layer) const;
   bool is_index_source(int32_t layer) const;
   /// Which Engram table the layer has, or -1.
   int32_t engram_index_of(int32_t layer) const;
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 /// Reads config.json in its composite or flat form, with the released or the short key names

@@ -1,5 +1,6 @@
 #include "checkpoint/json_text.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/utf8.h"
@@ -8,6 +9,7 @@ namespace stoker {
 namespace {
 
 constexpr size_t kMaxShownBytes = 60;
+constexpr size_t kMaxNameBytes = 200;
 constexpr size_t kMaxShownItems = 64;
 
 }  // namespace
@@ -23,6 +25,13 @@ Result<Json> parse_json_object(std::string_view text, size_t max_depth, size_t m
     return Error{ErrorCode::kCorruptData, "expected a JSON object, found " + found(*json), ""};
   }
   return json;
+}
+
+std::string shown(std::string_view name) {
+  const bool is_plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (is_plain && name.size() <= kMaxNameBytes) return std::string(name);
+  return json_quote(name.substr(0, kMaxNameBytes)) + (name.size() > kMaxNameBytes ? "..." : "");
 }
 
 std::string found(const Json& value) {

@@ -42,7 +42,7 @@ class EntryReader {
  public:
   EntryReader(Bytes data, const std::string& file, const Json::Member& member)
       : data_(data),
-        where_(file + ": tensor " + json_quote(member.first)),
+        where_(file + ": " + shown(member.first)),
         name_(member.first),
         entry_(member.second) {}
 
@@ -134,7 +134,7 @@ Result<void> check_cover(const std::vector<NamedTensor>& tensors, Bytes data,
   for (const NamedTensor& tensor : tensors) {
     const int64_t begin = tensor.view.data - data.data();
     if (begin != end) {
-      return corrupt(name + ": tensor " + json_quote(tensor.name),
+      return corrupt(name + ": " + shown(tensor.name),
                      "its data to begin at " + std::to_string(end) +
                          ", where the data of the one before it ends",
                      std::to_string(begin) + (begin < end ? ": they overlap" : ": a gap"));

@@ -1,6 +1,5 @@
 #include "checkpoint/shards.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -8,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "checkpoint/json_text.h"
 #include "checkpoint/side_files.h"
 
 namespace stoker {
@@ -48,6 +48,12 @@ void open_file(const std::string& dir, const std::string& name, bool promised, S
 
 // Holds the files against the index: every tensor where the index has it, and nowhere else.
 void check_against(const WeightMap& map, Shards& shards) {
+  const auto problem = [&](const std::string& name, const std::string& expected,
+                           const std::string& found_in) {
+    shards.problems.push_back(
+        corrupt(shown(name) + ": expected " + expected + ", found in " + found_in));
+  };
+  const std::string source = std::string(", as ") + kIndexName + " says";
   std::unordered_map<std::string_view, size_t> first_in;
   for (const StoredTensor& stored : shards.tensors) {
     const std::string& name = stored.tensor.name;
@@ -55,26 +61,19 @@ void check_against(const WeightMap& map, Shards& shards) {
     const auto [other, is_first] = first_in.emplace(name, stored.file);
     const auto entry = map.find(name);
     if (!is_first) {
-      shards.problems.push_back(corrupt(name + ": expected in one file, found in " +
-                                        shards.names[other->second] + " and " + file));
+      problem(name, "in one file", shards.names[other->second] + " and " + file);
     } else if (entry == map.end()) {
-      shards.problems.push_back(
-          corrupt(name + ": expected in " + kIndexName + ", found only in " + file));
+      problem(name, std::string("in ") + kIndexName + " too", file + " only");
     } else if (entry->second != file) {
-      shards.problems.push_back(corrupt(name + ": expected in " + entry->second + ", as " +
-                                        kIndexName + " says, found in " + file));
+      problem(name, "in " + entry->second + source, file);
     }
   }
   const std::set<std::string> opened(shards.names.begin(), shards.names.end());
-  std::vector<std::string> lost;
+  std::set<std::string> lost;  // sorted, so that messages do not depend on hashes
   for (const auto& [name, file] : map) {
-    if (opened.count(file) != 0 && first_in.count(name) == 0) {
-      lost.push_back(name + ": expected in " + file + ", as " + kIndexName +
-                     " says, found in no file");
-    }
+    if (opened.count(file) != 0 && first_in.count(name) == 0) lost.insert(name);
   }
-  std::sort(lost.begin(), lost.end());
-  for (std::string& message : lost) shards.problems.push_back(corrupt(std::move(message)));
+  for (const std::string& name : lost) problem(name, "in " + map.at(name) + source, "no file");
 }
 
 void open_indexed(const std::string& dir, const std::string& index, Shards& shards) {

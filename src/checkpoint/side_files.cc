@@ -1,5 +1,6 @@
 #include "checkpoint/side_files.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/try.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxSmallValues = 100'000;
 constexpr size_t kMaxIndexValues = 4'000'000;
+constexpr size_t kMaxFileNameBytes = 255;
 constexpr double kMaxTemperature = 1e6;
 constexpr double kMinTopP = 1e-30;
 
@@ -28,8 +30,10 @@ std::vector<int32_t> eos_ids(ConfigReader& reader, int32_t vocab_size) {
 
 // A file in the checkpoint's own directory.
 bool is_plain_file_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' &&
-         name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
+  return !name.empty() && name.size() <= kMaxFileNameBytes && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return static_cast<uint8_t>(c) >= ' ' && c != '/' && c != '\\' && c != 0x7F;
+         });
 }
 
 }  // namespace
@@ -39,15 +43,15 @@ Result<GenerationConfig> parse_generation_config(std::string_view text, int32_t 
   ConfigReader reader(json, "");
   GenerationConfig config;
   if (reader.find_value("temperature") != nullptr) {
-    config.temperature = static_cast<float>(reader.real("temperature", 0, kMaxTemperature));
+    config.temperature = reader.real("temperature", 0, kMaxTemperature);
   }
   if (reader.find_value("top_p") != nullptr) {
-    config.top_p = static_cast<float>(reader.real("top_p", kMinTopP, 1));
+    config.top_p = reader.real("top_p", kMinTopP, 1);
   }
   if (reader.find_value("top_k") != nullptr) config.top_k = reader.integer("top_k", -1, INT32_MAX);
   config.eos_token_ids = eos_ids(reader, vocab_size);
   if (reader.find_value("do_sample") != nullptr && !reader.boolean("do_sample")) {
-    config.temperature = 0.0F;
+    config.temperature = 0.0;
   }
   if (reader.error()) return *reader.error();
   return config;
@@ -76,7 +80,7 @@ Result<WeightMap> parse_index(std::string_view text) {
   for (const auto& [name, file] : entries->members()) {
     if (!file.is_string() || !is_plain_file_name(file.as_string())) {
       return Error{ErrorCode::kCorruptData,
-                   "weight_map: " + json_quote(name) +
+                   "weight_map: " + shown(name) +
                        ": expected the name of a file beside this one, found " + found(file),
                    ""};
     }

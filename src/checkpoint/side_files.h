@@ -15,8 +15,8 @@ namespace stoker {
 
 /// generation_config.json, where present. `do_sample: false` reads as temperature 0.
 struct GenerationConfig {
-  std::optional<float> temperature;
-  std::optional<float> top_p;
+  std::optional<double> temperature;
+  std::optional<double> top_p;
   std::optional<int32_t> top_k;
   std::vector<int32_t> eos_token_ids;  ///< of the file; empty where it says nothing
 };

@@ -12,8 +12,8 @@ namespace stoker {
 struct AttentionWeights {
   Weight attn_sink;  ///< f32 [heads]
   Weight wq_a, q_norm, wq_b, wkv, kv_norm, wo_a, wo_b;
-  Weight compressor_wkv, compressor_wgate,
-      compressor_norm;                        ///< KV sources; wgate where the ratio is above 1
+  Weight compressor_wkv, compressor_norm;     ///< KV sources
+  Weight compressor_wgate;                    ///< KV sources whose ratio is above 1
   Weight indexer_wk, indexer_k_norm;          ///< KV sources
   Weight indexer_wq_b, indexer_weights_proj;  ///< index sources
 };
@@ -28,8 +28,8 @@ struct MoeWeights {
   ExpertWeights shared_experts;
 };
 
-/// The mixing coefficients of one residual site, f32: fn [(2 + hc) * hc, hc * hidden], base [(2 +
-/// hc) * hc], scale [3].
+/// The mixing coefficients of one residual site, f32:
+/// fn [(2 + hc) * hc, hc * hidden], base [(2 + hc) * hc], scale [3].
 struct SiteWeights {
   Weight fn, base, scale;
 };
@@ -59,9 +59,9 @@ struct DraftWeights {
 struct ModelWeights {
   Weight embed, norm, head;
   std::vector<BlockWeights> layers;
-  DraftWeights mtp;             ///< stages empty without a draft head
-  bool engram_checked = false;  ///< the Engram tables' codes were checked at load; else a bad row
-                                ///< gives NaN when it is read
+  DraftWeights mtp;  ///< stages empty without a draft head
+  /// The Engram tables' codes were checked at load; else a bad row gives NaN when it is read.
+  bool engram_checked = false;
 };
 
 }  // namespace stoker
