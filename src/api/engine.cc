@@ -9,8 +9,8 @@
 
 #include "api/loaded_model.h"
 #include "api/text_stream.h"
+#include "base/machine.h"
 #include "base/try.h"
-#include "base/worker_pool.h"
 #include "engine/engine.h"
 
 namespace stoker {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "api/loaded_model.h"
+#include "base/machine.h"
 #include "base/mapped_file.h"
 #include "base/try.h"
-#include "base/worker_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "tokenizer/tokenizer.h"
 

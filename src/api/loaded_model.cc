@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/machine.h"
 #include "base/try.h"
-#include "base/worker_pool.h"
 
 namespace stoker {
 namespace {

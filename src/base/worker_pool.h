@@ -57,14 +57,6 @@ class WorkerPool {
   std::vector<std::jthread> threads_;
 };
 
-/// The physical cores that this process may use: its affinity mask and its control group's CPU
-/// quota respected. >= 1.
-int usable_cores();
-
-/// Memory that this process may use in all: the machine's or its control group's, whichever is
-/// less.
-int64_t usable_memory_bytes();
-
 /// While it lives, the calling thread treats denormals as zero and rounds to zero what would be one
 /// (MXCSR DAZ and FTZ).
 class FlushDenormals {

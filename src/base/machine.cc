@@ -1,0 +1,88 @@
+#include "base/machine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
+
+namespace stoker {
+namespace {
+
+constexpr const char* kCgroupRoot = "/sys/fs/cgroup";
+constexpr int64_t kMicrocoresPerCore = 1'000'000;
+
+// The first number in a file of /sys or /proc, or `otherwise`.
+int64_t number_in(const std::string& path, int64_t otherwise) {
+  std::ifstream file(path);
+  int64_t value = 0;
+  return file >> value ? value : otherwise;
+}
+
+// The path of this process's control group in the hierarchy of version 2: the line "0::/path".
+std::string control_group() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("0::", 0) == 0) return line.substr(3);
+  }
+  return "/";
+}
+
+// Limit in a file of version 2, or `otherwise`: "max", one number, or quota and period of CPU time,
+// read as millionths of a core.
+int64_t limit_in(const std::string& path, int64_t otherwise) {
+  std::ifstream file(path);
+  int64_t first = 0;
+  int64_t period = 0;
+  if (!(file >> first)) return otherwise;
+  if (file >> period && period > 0) return first * kMicrocoresPerCore / period;
+  return first;
+}
+
+}  // namespace
+
+int64_t least_limit(const std::string& root, const std::string& group, const std::string& file,
+                    int64_t otherwise) {
+  int64_t least = otherwise;
+  std::string path = group;
+  while (!path.empty() && path.back() == '/') path.pop_back();
+  while (true) {
+    least = std::min(least, limit_in(root + path + "/" + file, otherwise));
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return least;
+    path.resize(slash);
+  }
+}
+
+int usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+  std::set<std::pair<int64_t, int64_t>>
+      cores;  // (package, core): the hyper-threads of a core are one
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &mask)) continue;
+    const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+    cores.emplace(number_in(topology + "physical_package_id", 0),
+                  number_in(topology + "core_id", cpu));
+  }
+  const auto num_cores = static_cast<int64_t>(cores.size());
+  const int64_t quota =
+      least_limit(kCgroupRoot, control_group(), "cpu.max", num_cores * kMicrocoresPerCore) /
+      kMicrocoresPerCore;
+  return static_cast<int>(std::max<int64_t>(1, std::min(num_cores, quota)));
+}
+
+int64_t usable_memory_bytes() {
+  const int64_t machine =
+      static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGE_SIZE);
+  const int64_t old_limit =
+      number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", machine);  // version 1
+  return std::min(old_limit, least_limit(kCgroupRoot, control_group(), "memory.max", machine));
+}
+
+}  // namespace stoker

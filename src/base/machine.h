@@ -1,0 +1,23 @@
+// What of the machine this process may use.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stoker {
+
+/// Physical cores in this process's affinity mask, at most as many as the CPU quota of its control
+/// group and those above it. At least 1.
+int usable_cores();
+
+/// Bytes of memory: the machine's, or the least limit of this process's control group and those
+/// above it.
+int64_t usable_memory_bytes();
+
+/// The least value of `file` ("memory.max") over a control group of version 2 and its parents, or
+/// `otherwise` where none sets one. `root` is where the hierarchy is mounted, `group` the path of
+/// the group under it ("/a/b").
+int64_t least_limit(const std::string& root, const std::string& group, const std::string& file,
+                    int64_t otherwise);
+
+}  // namespace stoker
