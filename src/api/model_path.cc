@@ -1,3 +1,4 @@
+// Which directory a MODEL argument means, and the version: the parts of the door that need no model.
 #include <unistd.h>
 
 #include <array>

@@ -1,3 +1,4 @@
+// TokenStream: what the engine thread tells one request, and the request's side of it.
 #include "engine/engine.h"
 
 namespace stoker::engine {

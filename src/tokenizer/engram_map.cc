@@ -1,3 +1,4 @@
+// The Engram token map: which ids share a class. Declared in tokenizer.h; engram_text.h normalises.
 #include <string>
 #include <unordered_map>
 #include <utility>

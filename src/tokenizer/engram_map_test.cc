@@ -1,3 +1,4 @@
+// The Engram token map of made and of golden vocabularies.
 #include <gtest/gtest.h>
 
 #include <cstring>
