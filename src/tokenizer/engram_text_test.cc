@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+
+#include "base/utf8.h"
+
 namespace stoker {
 namespace {
 
@@ -40,6 +45,23 @@ TEST(EngramText, NormalisesAsTheReferenceDoes) {
       {"\uA7CB", "\u0264"},
   };
   for (const auto& c : cases) EXPECT_EQ(engram_text(c.text), c.normal) << c.text;
+}
+
+// Every code point in between two that may compose with it. The digest is that of engram.py's
+// normalise, under Unicode 14: one text "A", c, U+0301 for each scalar value c, each normal form
+// followed by a line feed.
+TEST(EngramText, EqualsTheReferenceOnEveryCodePoint) {
+  uint64_t digest = 0xCBF29CE484222325;  // FNV-1a
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    std::string text = "A";
+    append_utf8(text, c);
+    text += "\u0301";
+    for (const char byte : engram_text(text) + "\n") {
+      digest = (digest ^ static_cast<unsigned char>(byte)) * 0x100000001B3;
+    }
+  }
+  EXPECT_EQ(digest, 0x57105AA1863C7C6D);
 }
 
 TEST(EngramText, ZeroBytesAreTextToo) {

@@ -70,12 +70,12 @@ Traits find_traits(char32_t c) {
 }
 
 Traits traits_of(char32_t c) {
-  static const auto kAscii = [] {
+  static const auto ascii = [] {
     std::array<Traits, 0x80> table{};
     for (char32_t i = 0; i < table.size(); ++i) table[i] = find_traits(i);
     return table;
   }();
-  return c < kAscii.size() ? kAscii[c] : find_traits(c);
+  return c < ascii.size() ? ascii[c] : find_traits(c);
 }
 
 class Scanner {

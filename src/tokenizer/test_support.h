@@ -44,9 +44,9 @@ inline Tokenizer parse_or_die(std::string_view json) {
 
 /// The tokenizer of the small checkpoint: 578 ids, merges as pairs.
 inline const Tokenizer& small_tokenizer() {
-  static const Tokenizer kTokenizer =
+  static const Tokenizer tokenizer =
       parse_or_die(read_source("tests/data/small/checkpoint/tokenizer.json"));
-  return kTokenizer;
+  return tokenizer;
 }
 
 inline std::vector<int32_t> ids_of(const Json& array) {

@@ -18,7 +18,7 @@ using Added = Tokenizer::AddedTokens;
 using Ids = std::vector<int32_t>;
 
 // Generous: 0.1 s in a Release build.
-constexpr std::chrono::seconds kMegabyteLimit(20);
+constexpr std::chrono::seconds kMegabyteLimit(60);
 
 std::string real_path() {
   const char* path = std::getenv("STOKER_REAL_TOKENIZER");

@@ -115,8 +115,8 @@ Error unexpected(ErrorCode code, const std::string& place, const std::string& ex
 }
 
 Result<void> check_tokenizer_shape(const Json& root) {
-  static const Json kExpected = parse_shape(kShape);
-  auto same = match(kExpected, root, "");
+  static const Json expected = parse_shape(kShape);
+  auto same = match(expected, root, "");
   if (!same) return same;
   for (const char* flag : {"byte_fallback", "ignore_merges"}) {
     const Json* value = root.find("model")->find(flag);
@@ -128,8 +128,8 @@ Result<void> check_tokenizer_shape(const Json& root) {
 }
 
 Result<void> check_added_token_shape(const Json& item, const std::string& place) {
-  static const Json kExpected = parse_shape(kAddedTokenShape);
-  return match(kExpected, item, place);
+  static const Json expected = parse_shape(kAddedTokenShape);
+  return match(expected, item, place);
 }
 
 }  // namespace stoker

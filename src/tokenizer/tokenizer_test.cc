@@ -13,7 +13,7 @@ namespace {
 using Added = Tokenizer::AddedTokens;
 
 // Generous: 0.3 s in a Release build. A quadratic loop takes hours.
-constexpr std::chrono::seconds kHostileLimit(30);
+constexpr std::chrono::seconds kHostileLimit(60);
 
 // Pushes the ids one by one; at every step, what came so far and what is held are the decoding of
 // the ids so far.

@@ -18,7 +18,7 @@ using stoker::Detokenizer;
 using stoker::Tokenizer;
 
 const Tokenizer& tokenizer() {
-  static const Tokenizer kTokenizer = [] {
+  static const Tokenizer instance = [] {
     const auto json =
         stoker::read_file(STOKER_SOURCE_DIR "/tests/data/small/checkpoint/tokenizer.json", 1 << 20);
     CHECK(json.has_value(), "the small checkpoint has a tokenizer");
@@ -26,7 +26,7 @@ const Tokenizer& tokenizer() {
     CHECK(parsed.has_value(), "the small tokenizer is valid");
     return *std::move(parsed);
   }();
-  return kTokenizer;
+  return instance;
 }
 
 void check_stream(const std::vector<int32_t>& ids, bool skip_special) {
