@@ -113,11 +113,15 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes) {
 }
 
 Result<void> write_file_atomically(const std::string& path, Bytes bytes) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    return Error{ErrorCode::kIo, path + ": expected a regular file or none", ""};
+  }
   const std::string temporary = path + ".tmp." + std::to_string(::getpid());
   {
     const Descriptor file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (file.get() < 0) return system_error(temporary, "cannot be created");
+    if (file.get() < 0) return system_error(path, "cannot be created");
     if (auto written = write_all(file.get(), bytes, temporary); !written) {
       ::unlink(temporary.c_str());
       return written;

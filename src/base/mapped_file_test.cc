@@ -49,7 +49,14 @@ TEST_F(MappedFileTest, FollowsLinksAndNamesTheFileInErrors) {
 }
 
 TEST_F(MappedFileTest, WritingIntoNowhereFails) {
-  EXPECT_FALSE(write_file_atomically(path("none/a"), {}));
+  EXPECT_EQ(write_file_atomically(path("none/a"), {}).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(MappedFileTest, ReplacesNothingButFiles) {
+  std::filesystem::create_symlink("/dev/null", path("device"));
+  EXPECT_EQ(write_file_atomically(path("device"), {}).error().code, ErrorCode::kIo);
+  EXPECT_EQ(write_file_atomically(dir_.string(), {}).error().code, ErrorCode::kIo);
+  EXPECT_TRUE(std::filesystem::is_symlink(path("device")));
 }
 
 }  // namespace
