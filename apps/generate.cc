@@ -31,25 +31,22 @@ struct Answer {
   Finish finish;
 };
 
-Result<Request> make_request(const GenerateOptions& options) {
-  Request request;
-  request.sampling = options.generation.sampling;
-  request.max_tokens = options.generation.max_tokens;
-  request.stop = options.stop;
+/// The one prompt that was given, as the request has it.
+Result<void> set_prompt(const GenerateOptions& options, Request* request) {
   if (options.prompt) {
-    request.prompt = TextPrompt{*options.prompt, true};
+    request->prompt = TextPrompt{*options.prompt, true};
   } else if (options.user) {
-    request.prompt = ChatPrompt{{{"user", {*options.user}, ""}}, "disabled", {}};
+    request->prompt = ChatPrompt{{{"user", {*options.user}, ""}}, "disabled", {}};
   } else if (options.prompt_file) {
     Result<std::string> text = read_file(*options.prompt_file);
     if (!text) return text.error();
-    request.prompt = TextPrompt{*std::move(text), true};
+    request->prompt = TextPrompt{*std::move(text), true};
   } else {
     Result<std::vector<int32_t>> ids = parse_ids(*options.ids, "--ids");
     if (!ids) return ids.error();
-    request.prompt = TokenPrompt{*std::move(ids)};
+    request->prompt = TokenPrompt{*std::move(ids)};
   }
-  return request;
+  return {};
 }
 
 void print_event(const Event& event, bool has_text, Output& out) {
@@ -128,13 +125,16 @@ int generate_command(const Arguments& arguments) {
                          std::to_string(num_prompts) + " of them");
   }
 
-  Result<Request> request = make_request(options);
-  if (!request) return report(request.error());
+  Request request;
+  request.sampling = options.generation.sampling;
+  request.max_tokens = options.generation.max_tokens;
+  request.stop = options.stop;
+  if (const Result<void> set = set_prompt(options, &request); !set) return report(set.error());
   EngineOptions engine_options;
   engine_options.num_threads = options.generation.num_threads;
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, engine_options);
   if (!engine) return report(engine.error());
-  return answer_and_print(**engine, *std::move(request), options.json);
+  return answer_and_print(**engine, std::move(request), options.json);
 }
 
 }  // namespace stoker

@@ -43,7 +43,7 @@ std::string count_text(int64_t count) {
 }
 
 std::string row(const std::string& name, const std::string& value) {
-  constexpr size_t kNameWidth = 26;
+  constexpr size_t kNameWidth = 28;
   return "  " + name + std::string(name.size() < kNameWidth ? kNameWidth - name.size() : 1, ' ') +
          value + "\n";
 }
@@ -52,7 +52,8 @@ std::string parts_text(const Inspection& inspection) {
   std::string text = "\nParts\n";
   for (const CheckpointPart& part : inspection.parts) {
     text += row(part.name, size_text(part.bytes) + ", " + count_text(part.num_parameters) +
-                               " parameters in " + std::to_string(part.num_tensors) + " tensors");
+                               " parameters in " + std::to_string(part.num_tensors) +
+                               (part.num_tensors == 1 ? " tensor" : " tensors"));
   }
   return text + row("all", size_text(inspection.weight_bytes));
 }
@@ -60,7 +61,7 @@ std::string parts_text(const Inspection& inspection) {
 std::string machine_text(const Inspection& inspection) {
   const std::string tokens =
       inspection.max_tokens_in_memory > 0
-          ? std::to_string(inspection.max_tokens_in_memory) + " over all sequences"
+          ? count_text(inspection.max_tokens_in_memory) + " over all sequences"
           : "does not fit";
   return "\nThis machine\n" + row("memory", size_text(inspection.machine_memory_bytes)) +
          row("state of a sequence", size_text(inspection.bytes_per_sequence) + " and " +
