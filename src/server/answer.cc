@@ -49,7 +49,7 @@ struct Answer::Choice {
   std::unique_ptr<Stream> stream;
   std::string text;       // without streaming: all so far
   std::string reasoning;  // the same
-  int64_t num_tokens = 0;
+  int32_t num_tokens = 0;
   std::optional<Finish> finish;
 };
 
@@ -57,14 +57,18 @@ std::string system_fingerprint() {
   return std::string("stoker-") + version();
 }
 
-std::string usage_json(const Usage& usage) {
+std::string usage_json(const Usage& usage, bool is_whole) {
   const int64_t total = int64_t{usage.prompt_tokens} + usage.completion_tokens;
-  return "{\"prompt_tokens\":" + number(usage.prompt_tokens) +
-         ",\"completion_tokens\":" + number(usage.completion_tokens) +
-         ",\"total_tokens\":" + number(total) +
-         ",\"prompt_tokens_details\":{\"cached_tokens\":0}"
-         ",\"completion_tokens_details\":{\"reasoning_tokens\":" +
-         number(usage.reasoning_tokens) + "}}";
+  std::string out = "{\"prompt_tokens\":" + number(usage.prompt_tokens) +
+                    ",\"completion_tokens\":" + number(usage.completion_tokens) +
+                    ",\"total_tokens\":" + number(total);
+  if (is_whole) {
+    out +=
+        ",\"prompt_tokens_details\":{\"cached_tokens\":0}"
+        ",\"completion_tokens_details\":{\"reasoning_tokens\":" +
+        number(usage.reasoning_tokens) + "}";
+  }
+  return out + "}";
 }
 
 Answer::Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams)
@@ -102,16 +106,15 @@ void Answer::poll(std::string& out, size_t max_bytes) {
 }
 
 void Answer::read(Choice& choice, const Event& event, std::string& out) {
-  choice.num_tokens += static_cast<int64_t>(event.ids.size());
+  choice.num_tokens += static_cast<int32_t>(event.ids.size());
   if (event.finish) {
+    choice.finish = event.finish;
     timings_ = longest(timings_, event.finish->timings);
-    usage_ += event.finish->usage;
     reason_ = event.finish->reason;
     if (reason_ == FinishReason::kCancelled || reason_ == FinishReason::kError) {
-      fail(*event.finish, out);
+      fail(event.finish->error, out);
       return;
     }
-    choice.finish = event.finish;
     --num_running_;
   }
   if (!head_.stream) {
@@ -135,9 +138,9 @@ void Answer::read(Choice& choice, const Event& event, std::string& out) {
 }
 
 // One choice that fails ends the others.
-void Answer::fail(const Finish& finish, std::string& out) {
-  if (finish.error) {
-    error_ = to_http_error(*finish.error);
+void Answer::fail(const std::optional<Error>& error, std::string& out) {
+  if (error) {
+    error_ = to_http_error(*error);
   } else {
     error_ = {503, "the server stopped before the answer was finished", "", ""};
   }
@@ -171,7 +174,7 @@ void Answer::append_chunk(const Choice& choice, const std::string& content, cons
          content + ",\"logprobs\":null," + (end.empty() ? "\"finish_reason\":null" : end) + "}]";
   if (!end.empty()) out += ",\"seed\":" + seed_json(*choice.stream);
   if (head_.continuous_usage_stats) {
-    out += ",\"usage\":" + (finished() ? usage_json(usage_) : running_usage());
+    out += ",\"usage\":" + usage_json(usage(), finished());
   } else if (head_.include_usage) {
     out += ",\"usage\":null";
   }
@@ -179,19 +182,16 @@ void Answer::append_chunk(const Choice& choice, const std::string& content, cons
 }
 
 void Answer::append_usage_chunk(std::string& out) const {
-  out += "data: " + prefix_ + ",\"choices\":[],\"usage\":" + usage_json(usage_) + "}\n\n";
+  out += "data: " + prefix_ + ",\"choices\":[],\"usage\":" + usage_json(usage(), true) + "}\n\n";
 }
 
-// Which tokens were reasoning is known at the end only.
-std::string Answer::running_usage() const {
-  int64_t prompt = 0;
-  int64_t completion = 0;
+Usage Answer::usage() const {
+  Usage sum;
   for (const Choice& choice : choices_) {
-    prompt += static_cast<int64_t>(choice.stream->prompt_ids().size());
-    completion += choice.num_tokens;
+    const auto num_prompt_tokens = static_cast<int32_t>(choice.stream->prompt_ids().size());
+    sum += choice.finish ? choice.finish->usage : Usage{num_prompt_tokens, choice.num_tokens, 0};
   }
-  return "{\"prompt_tokens\":" + number(prompt) + ",\"completion_tokens\":" + number(completion) +
-         ",\"total_tokens\":" + number(prompt + completion) + "}";
+  return sum;
 }
 
 std::string Answer::choice_json(const Choice& choice) const {
@@ -217,7 +217,7 @@ std::string Answer::body() const {
     if (choice.index > 0) out += ",";
     out += choice_json(choice);
   }
-  return out + "],\"usage\":" + usage_json(usage_) +
+  return out + "],\"usage\":" + usage_json(usage(), true) +
          ",\"seed\":" + seed_json(*choices_.front().stream) + "}";
 }
 

@@ -53,7 +53,7 @@ class Answer {
   std::string body() const;
 
   // For the log.
-  const Usage& usage() const { return usage_; }              ///< of finished choices, summed
+  Usage usage() const;                                       ///< so far, of all choices
   const Timings& timings() const { return timings_; }        ///< the longest of the choices
   const char* reason() const { return to_string(reason_); }  ///< of the choice that finished last
 
@@ -61,7 +61,7 @@ class Answer {
   struct Choice;
 
   void read(Choice& choice, const Event& event, std::string& out);
-  void fail(const Finish& finish, std::string& out);
+  void fail(const std::optional<Error>& error, std::string& out);
   void append_delta(const Choice& choice, const char* member, const std::string& text,
                     std::string& out) const;
   void append_end(const Choice& choice, const std::string& text, std::string& out) const;
@@ -69,13 +69,11 @@ class Answer {
                     std::string& out) const;
   void append_usage_chunk(std::string& out) const;
   std::string choice_json(const Choice& choice) const;
-  std::string running_usage() const;
 
   AnswerHead head_;
   std::string prefix_;  // of every object: {"id":...,"system_fingerprint":...
   std::vector<Choice> choices_;
   size_t num_running_ = 0;
-  Usage usage_;
   Timings timings_;
   FinishReason reason_ = FinishReason::kCancelled;
   std::optional<HttpError> error_;
@@ -84,7 +82,7 @@ class Answer {
 /// "stoker-" and the version.
 std::string system_fingerprint();
 
-/// {"prompt_tokens": ...} with its details.
-std::string usage_json(const Usage& usage);
+/// {"prompt_tokens": ...}. Which tokens were reasoning is known, and told, only of a whole answer.
+std::string usage_json(const Usage& usage, bool is_whole);
 
 }  // namespace stoker

@@ -158,10 +158,11 @@ void Connection::on_peer_gone(BoostError error) {
 // Parses what has been read, and begins what it asks for, until more has to be read or written
 // first.
 void Connection::advance() {
+  size_t num_parsed = 0;
   while ((phase_ == Phase::kHead || phase_ == Phase::kBody) && !close_after_write_ &&
-         !input_.empty() && output_.size() < kMaxBacklogBytes) {
+         num_parsed < input_.size() && output_.size() < kMaxBacklogBytes) {
     if (!parser_.has_started()) set_deadline(context_.options.header_timeout);
-    input_.erase(0, parser_.feed(input_));
+    num_parsed += parser_.feed(std::string_view(input_).substr(num_parsed));
     const HttpParser::State state = parser_.state();
     if (state == HttpParser::State::kFailed) {
       respond_error(parser_.error());
@@ -175,6 +176,7 @@ void Connection::advance() {
     if (state != HttpParser::State::kDone) break;
     dispatch();
   }
+  input_.erase(0, num_parsed);
   flush();
   watch_socket();
 }
@@ -400,8 +402,9 @@ void Connection::log_exchange(int status, const char* reason) const {
                      " route=" + (request.path.empty() ? "-" : request.path.substr(0, 100)) +
                      " status=" + std::to_string(status) + " reason=" + reason;
   if (answer_) {
-    line += " prompt_tokens=" + std::to_string(answer_->usage().prompt_tokens) +
-            " completion_tokens=" + std::to_string(answer_->usage().completion_tokens) +
+    const Usage usage = answer_->usage();
+    line += " prompt_tokens=" + std::to_string(usage.prompt_tokens) +
+            " completion_tokens=" + std::to_string(usage.completion_tokens) +
             " queued_s=" + seconds_text(answer_->timings().queued.count()) +
             " first_token_s=" + seconds_text(answer_->timings().first_token.count()) +
             " total_s=" + seconds_text(answer_->timings().total.count());

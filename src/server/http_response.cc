@@ -17,7 +17,7 @@ std::string response_head(const ResponseHead& head) {
   if (is_worth_retrying(head.status)) add("Retry-After", "1");
   if (head.status == 204) {
     add("Access-Control-Allow-Methods", head.allow);
-    add("Access-Control-Allow-Headers", "*");
+    add("Access-Control-Allow-Headers", "Authorization, *");
   } else if (head.content_length) {
     if (*head.content_length > 0) add("Content-Type", head.content_type);
     add("Content-Length", std::to_string(*head.content_length));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mapped_file.h"
 #include "server/fields.h"
 
 namespace stoker {
@@ -378,6 +379,14 @@ TEST(Fields, UnsupportedFieldsAreRefusedByName) {
       check(route, {("\"" + std::string(field.name) + "\":{\"x\":[3]}").c_str(), field.name});
     }
   }
+}
+
+TEST(Fields, TheDocumentHasTheTable) {
+  const auto document = read_file(STOKER_SOURCE_DIR "/docs/server.md", 1 << 20);
+  ASSERT_TRUE(document.has_value()) << document.error().message;
+  EXPECT_NE(document->find("\n" + request_fields_markdown() + "\n"), std::string::npos)
+      << "docs/server.md: expected this table:\n"
+      << request_fields_markdown();
 }
 
 }  // namespace

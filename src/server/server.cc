@@ -128,11 +128,12 @@ void Server::Impl::accept() {
 void Server::Impl::on_accepted(BoostError error, tcp::socket socket) {
   if (error == asio::error::operation_aborted) return;
   if (!error) {
+    const auto connection = std::make_shared<Connection>(std::move(socket), context);
     {
       const std::scoped_lock lock(mutex);
       ++num_open;
     }
-    std::make_shared<Connection>(std::move(socket), context)->start();
+    connection->start();
   } else if (error != asio::error::connection_aborted) {
     // No descriptors, most likely. The client stays in the queue of the system; trying at once
     // would spin.
@@ -161,6 +162,7 @@ void Server::Impl::run() {
       return;
     } catch (const std::exception& exception) {
       context.log(LogLevel::kError, std::string("handler failed reason=") + exception.what());
+      accept();
     }
   }
 }

@@ -2,9 +2,11 @@
 // stop.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -202,6 +204,34 @@ TEST_F(ServerTest, BodiesTogetherHaveALimit) {
   ASSERT_TRUE(reply.has_value());
   EXPECT_EQ(reply->status, 200);
   EXPECT_EQ(ask(request).status, 200);
+}
+
+// tests/e2e/abuse.py, which is for the real engine, finds nothing here either.
+TEST_F(ServerTest, TheAbuseScript) {
+  if (std::system("python3 --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no python3";
+  start([](const Request& request) {
+    const auto refuse = [](const char* field) {
+      Script script;
+      script.refusal = Error{ErrorCode::kInvalidArgument, "too long, or no such id", field};
+      return script;
+    };
+    if (const auto* ids = std::get_if<TokenPrompt>(&request.prompt)) {
+      const bool is_known =
+          std::all_of(ids->ids.begin(), ids->ids.end(), [](int32_t id) { return id < 1000; });
+      if (!is_known || ids->ids.size() > 4096) return refuse("prompt");
+    } else if (const auto* text = std::get_if<TextPrompt>(&request.prompt)) {
+      if (text->text.size() > 4096) return refuse("prompt");
+    } else if (std::get<ChatPrompt>(request.prompt).messages[0].content[0].size() > 4096) {
+      return refuse("messages");
+    }
+    Script script = hello(request);
+    for (ScriptStep& step : script.steps) step.delay = 20ms;
+    return script;
+  });
+  const std::string command = "python3 " STOKER_SOURCE_DIR "/tests/e2e/abuse.py http://127.0.0.1:" +
+                              std::to_string(port()) + " --pid " + std::to_string(::getpid());
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_TRUE(engine_->wait_until_idle());
 }
 
 // ---- Clients that take their time

@@ -20,6 +20,9 @@ class ServerTest : public testing::Test {
   void start(ScriptedEngine::Writer writer, ServerOptions options = {}) {
     engine_ = std::make_unique<ScriptedEngine>(std::move(writer));
     options.port = 0;
+    if (options.close_timeout == ServerOptions().close_timeout) {
+      options.close_timeout = std::chrono::milliseconds(500);
+    }
     options.log = [this](LogLevel, std::string_view line) {
       const std::scoped_lock lock(log_mutex_);
       log_.emplace_back(line);

@@ -483,7 +483,7 @@ TEST_F(ServerTest, HeadAndOptions) {
   EXPECT_EQ(options->status, 204);
   EXPECT_EQ(options->header("access-control-allow-origin"), "*");
   EXPECT_EQ(options->header("access-control-allow-methods"), "POST, OPTIONS");
-  EXPECT_EQ(options->header("access-control-allow-headers"), "*");
+  EXPECT_EQ(options->header("access-control-allow-headers"), "Authorization, *");
 }
 
 TEST_F(ServerTest, RequestIds) {

@@ -1,0 +1,111 @@
+// Any bytes as a request. The first byte says what the rest is: 'c' and 'm' the JSON body of a
+// completion or a chat, else raw HTTP, which must be understood in the same way whole and in
+// pieces.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "server/http_error.h"
+#include "server/http_parser.h"
+#include "server/request_parser.h"
+#include "server/routes.h"
+
+namespace stoker {
+namespace {
+
+void check_sampling(const SamplingParams& sampling) {
+  CHECK(!sampling.temperature || *sampling.temperature >= 0, "temperature");
+  CHECK(!sampling.top_p || (*sampling.top_p > 0 && *sampling.top_p <= 1), "top_p");
+  CHECK(!sampling.top_k || *sampling.top_k >= -1, "top_k");
+}
+
+void check_request(const Request& request) {
+  check_sampling(request.sampling);
+  CHECK(!request.max_tokens || *request.max_tokens >= 1, "max_tokens");
+  CHECK(request.stop.size() <= 16, "number of stop strings");
+  for (const std::string& stop : request.stop) {
+    CHECK(!stop.empty() && stop.size() <= 256 && is_valid_utf8(stop), "stop string");
+  }
+  if (const auto* ids = std::get_if<TokenPrompt>(&request.prompt)) {
+    CHECK(!ids->ids.empty(), "ids");
+    for (const int32_t id : ids->ids) CHECK(id >= 0, "id");
+  }
+  if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
+    CHECK(!chat->messages.empty(), "messages");
+    for (const Message& message : chat->messages) CHECK(!message.role.empty(), "role");
+  }
+}
+
+void check_body(Route route, std::string_view body) {
+  const auto parsed = parse_request(route, body, {"demo"});
+  if (!parsed) {
+    const HttpError error = to_http_error(parsed.error());
+    CHECK(error.status == 400 || error.status == 404, "a client's fault is told as one");
+    CHECK(!error.message.empty() && Json::parse(error_json(error)).has_value(), "and readable");
+    return;
+  }
+  CHECK(!parsed->requests.empty(), "requests");
+  for (const Request& request : parsed->requests) check_request(request);
+}
+
+// What the parser makes of all requests in the input, up to a failure.
+std::string transcript(std::string_view input, size_t piece_bytes, const HttpLimits& limits) {
+  HttpParser parser(limits);
+  std::string out;
+  std::string buffer;
+  for (size_t at = 0; at < input.size(); at += piece_bytes) {
+    buffer += input.substr(at, piece_bytes);
+    while (!buffer.empty()) {
+      const size_t num_used = parser.feed(buffer);
+      CHECK(num_used <= buffer.size(), "no more than there is");
+      buffer.erase(0, num_used);
+      if (parser.state() == HttpParser::State::kFailed) {
+        return out + "failed " + std::to_string(parser.error().status);
+      }
+      if (parser.state() != HttpParser::State::kDone) break;
+      const HttpRequest& request = parser.request();
+      const auto refusal = check_head(request);
+      out += request.method + " " + request.path + " " + request.content_type + " " +
+             request.request_id + " " + std::to_string(refusal ? refusal->status : 200) + " " +
+             request.body + "\n";
+      parser.reset();
+    }
+    CHECK(buffer.size() <= limits.max_header_bytes, "what waits is bounded");
+  }
+  return out;
+}
+
+}  // namespace
+}  // namespace stoker
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 'c':
+      stoker::check_body(stoker::Route::kCompletions, rest);
+      break;
+    case 'm':
+      stoker::check_body(stoker::Route::kChat, rest);
+      break;
+    default: {
+      const size_t piece_bytes = 1 + data[0] % 7;
+      const stoker::HttpLimits wide{.max_header_bytes = size_t{1} << 20,
+                                    .max_body_bytes = size_t{1} << 20};
+      // A failure may be seen later in pieces, when more bytes come; what is before it may not
+      // differ.
+      const auto up_to_failure = [](const std::string& text) {
+        return text.substr(0, text.rfind("failed "));
+      };
+      const std::string whole = stoker::transcript(rest, rest.size() + 1, wide);
+      const std::string pieces = stoker::transcript(rest, piece_bytes, wide);
+      CHECK(up_to_failure(whole) == up_to_failure(pieces), "pieces are read as the whole is");
+      stoker::transcript(rest, piece_bytes, {.max_header_bytes = 64, .max_body_bytes = 64});
+    }
+  }
+  return 0;
+}
