@@ -30,6 +30,12 @@ TEST(Pretokenizer, CutsAsThePatternsDo) {
       {"a  中", {"a", "  ", "中"}},
       {"カタカナ・テスト", {"カタカナ", "・", "テスト"}},
       {"々中", {"々", "中"}},
+      // The ends of the ranges, each beside a letter that is outside.
+      {"〻ぁ", {"〻", "ぁ"}},
+      {"\u3040a", {"\u3040", "a"}},
+      {"ヿㄅ", {"ヿ", "ㄅ"}},
+      {"䶿一", {"䶿", "一"}},
+      {"龥龦", {"龥", "龦"}},
       {"한글 시험", {"한글", " 시험"}},
       // An ASCII sign with ASCII letters; a letter with a diacritic ends it.
       {"don't", {"don", "'t"}},
