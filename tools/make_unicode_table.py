@@ -40,7 +40,7 @@ def generate():
         last = now
     rows = [", ".join(words[i:i + 10]) + "," for i in range(0, len(words), 10)]
     return (HEAD + "constexpr uint32_t kRuns[] = {\n" + "".join(f"    {row}\n" for row in rows) + "};\n// clang-format on\n\n"
-            "}  // namespace\n\nstd::span<const uint32_t> unicode_runs() { return kRuns; }\n\n}  // namespace stoker\n")
+            "}  // namespace\n\nstd::span<const uint32_t> unicode_runs() {\n  return kRuns;\n}\n\n}  // namespace stoker\n")
 
 
 if __name__ == "__main__":
