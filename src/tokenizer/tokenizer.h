@@ -33,7 +33,7 @@ class Tokenizer {
   int32_t size() const;
 
   /// The ids of a text. Ill-formed UTF-8 reads as U+FFFD, one for each maximal ill-formed subpart.
-  /// Adds nothing of its own.
+  /// Adds nothing of its own. The text is of less than 4 GiB.
   std::vector<int32_t> encode(std::string_view text, AddedTokens added) const;
 
   /// The id whose added token is spelled like this; none where there is none.

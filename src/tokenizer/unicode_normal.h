@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-/// NFKC, then NFD. The text is valid UTF-8 of less than 256 MiB.
+/// NFKC, then NFD. The text is valid UTF-8 of less than 4 GiB.
 std::string nfkc_then_nfd(std::string_view text);
 
 /// The simple lower-case mapping of a code point, free of context.
