@@ -6,14 +6,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/check.h"
 #include "checkpoint/inventory.h"
 #include "checkpoint/json_text.h"
 
 namespace stoker {
 namespace {
-
-constexpr size_t kMaxSpelledOut = 20;
 
 std::string file_of(const Shards& shards, const StoredTensor& stored) {
   return " (" + shards.names[stored.file] + ")";
@@ -68,8 +65,9 @@ class Binder {
     const TensorView& view = values->tensor.view;
     *spec.place = {spec.format, spec.rows, spec.cols, view.data, nullptr};
     if (spec.f32_allowed && view.dtype == DType::kF32) spec.place->format = WeightFormat::kF32;
-    if (const auto scales = scales_of(spec))
+    if (const auto scales = scales_of(spec)) {
       spec.place->scale = find(scales->name)->tensor.view.data;
+    }
   }
 
   // Sorts the stored tensors into used, unused and unexpected.
@@ -88,8 +86,8 @@ class Binder {
       } else if (is_unused(tensor.name)) {
         binding.unused.push_back(tensor.name);
       } else {
-        problem(shown(tensor.name) + ": expected no tensor of this name, found " +
-                description(tensor.view) + file_of(shards_, stored));
+        problems_.add_corrupt(shown(tensor.name) + ": expected no tensor of this name, found " +
+                              description(tensor.view) + file_of(shards_, stored));
       }
     }
     binding.weights.engram_checked = tables_checked;
@@ -104,10 +102,6 @@ class Binder {
     std::optional<CodeKind> codes;
   };
 
-  void problem(std::string message) {
-    problems_.push_back({ErrorCode::kCorruptData, std::move(message), ""});
-  }
-
   const StoredTensor* find(const std::string& name) const {
     const auto entry = index_.find(name);
     return entry != index_.end() ? &shards_.tensors[entry->second] : nullptr;
@@ -117,8 +111,8 @@ class Binder {
     const auto entry = index_.find(expected.name);
     if (entry == index_.end()) {
       if (!spec.may_be_absent) {
-        problem(expected.name + ": expected " + description(expected) +
-                ", found no such tensor (in any file)");
+        problems_.add_corrupt(expected.name + ": expected " + description(expected) +
+                              ", found no such tensor (in any file)");
       }
       return;
     }
@@ -132,15 +126,15 @@ class Binder {
     const auto& dtypes = expected.dtypes;
     if (std::find(dtypes.begin(), dtypes.end(), view.dtype) == dtypes.end() ||
         view.shape != expected.shape) {
-      problem(expected.name + ": expected " + description(expected) + ", found " +
-              description(view) + file_of(shards_, stored));
+      problems_.add_corrupt(expected.name + ": expected " + description(expected) + ", found " +
+                            description(view) + file_of(shards_, stored));
     }
   }
 
   const Shards& shards_;
   std::vector<Use> uses_;
   std::unordered_map<std::string_view, size_t> index_;
-  std::vector<Error> problems_;
+  Problems problems_;
   int64_t table_bytes_ = 0;
 };
 
@@ -156,18 +150,6 @@ Binding bind_weights(const ModelConfig& config, const Shards& shards, int64_t ma
     visit_weights(config, &binding.weights, [&](const WeightSpec& spec) { binder.place(spec); });
   }
   return binding;
-}
-
-Error joined(const std::vector<Error>& problems) {
-  CHECK(!problems.empty(), "there is something to report");
-  if (problems.size() == 1) return problems.front();
-  Error error{problems.front().code, std::to_string(problems.size()) + " problems", ""};
-  const size_t num_spelled_out = std::min(problems.size(), kMaxSpelledOut);
-  for (size_t i = 0; i < num_spelled_out; ++i) error.message += "\n  " + problems[i].message;
-  if (problems.size() > num_spelled_out) {
-    error.message += "\n  and " + std::to_string(problems.size() - num_spelled_out) + " more";
-  }
-  return error;
 }
 
 }  // namespace stoker

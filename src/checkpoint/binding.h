@@ -6,6 +6,7 @@
 
 #include "checkpoint/codes.h"
 #include "checkpoint/config.h"
+#include "checkpoint/problems.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/weights.h"
 
@@ -14,7 +15,7 @@ namespace stoker {
 /// The outcome. Everything borrows from the shards.
 struct Binding {
   ModelWeights weights;          ///< complete if there are no problems, else empty
-  std::vector<Error> problems;   ///< missing, of another dtype or shape, unexpected; kCorruptData
+  Problems problems;             ///< missing, of another dtype or shape, unexpected; kCorruptData
   std::vector<CodeArray> codes;  ///< what remains to be checked, in the order of the files
   std::vector<std::string> unused;  ///< names of tensors that may be there and are not used
   int64_t weight_bytes = 0;         ///< of what is used
@@ -23,9 +24,5 @@ struct Binding {
 /// Engram tables are among `codes` if together they have at most `max_engram_bytes`;
 /// weights.engram_checked says so.
 Binding bind_weights(const ModelConfig& config, const Shards& shards, int64_t max_engram_bytes);
-
-/// One error of several: the code of the first, the first 20 messages, and how many more there are.
-/// Not empty.
-Error joined(const std::vector<Error>& problems);
 
 }  // namespace stoker

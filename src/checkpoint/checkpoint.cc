@@ -92,9 +92,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& dir, int num_threads,
              read_optional(dir + "/tokenizer.json", kMaxTokenizerBytes));
 
   Shards shards = open_shards(dir);
-  if (!shards.problems.empty()) return joined(shards.problems).with(dir);
+  if (!shards.problems.empty()) return shards.problems.joined().with(dir);
   Binding binding = bind_weights(checkpoint.config_, shards, kMaxCheckedEngramBytes);
-  if (!binding.problems.empty()) return joined(binding.problems).with(dir);
+  if (!binding.problems.empty()) return binding.problems.joined().with(dir);
   if (auto checked = check_codes(binding.codes, num_threads, progress); !checked)
     return checked.error().with(dir);
 
@@ -118,11 +118,13 @@ Result<CheckpointSurvey> Checkpoint::survey(const std::string& dir) {
   if (const auto checked = read_tokenizer_config(dir); !checked) note(checked.error());
 
   const Shards shards = open_shards(dir);
-  for (const Error& problem : shards.problems) note(problem);
+  const auto of_files = shards.problems.messages();
+  survey.problems.insert(survey.problems.end(), of_files.begin(), of_files.end());
   for (const StoredTensor& stored : shards.tensors)
     survey.tensors.push_back(summary_of(stored.tensor));
   if (config && shards.problems.empty()) {
-    for (const Error& problem : bind_weights(*config, shards, 0).problems) note(problem);
+    const auto of_tensors = bind_weights(*config, shards, 0).problems.messages();
+    survey.problems.insert(survey.problems.end(), of_tensors.begin(), of_tensors.end());
   }
   if (config) survey.config = *std::move(config);
   return survey;

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <numeric>
 
+#include "checkpoint/binding.h"
+#include "checkpoint/shards.h"
 #include "support/checkpoint.h"
 #include "tensor/weight.h"
 
@@ -255,6 +257,23 @@ TEST(Checkpoint, ProgressComesToOne) {
       Checkpoint::open(testing::kSmallCheckpoint, 1, [&](double fraction) { last = fraction; });
   ASSERT_TRUE(c);
   EXPECT_EQ(last, 1.0);
+}
+
+TEST(Checkpoint, LargeEngramTablesAreLeftForLater) {
+  const ModelConfig config = opened(testing::kSmallCheckpoint).config();
+  const Shards shards = open_shards(testing::kSmallCheckpoint);
+  constexpr int64_t kTableBytes = (660 + 864) * (32 + 1);
+  for (const int64_t max_bytes : {kTableBytes, kTableBytes - 1}) {
+    const Binding binding = bind_weights(config, shards, max_bytes);
+    const bool is_checked = max_bytes == kTableBytes;
+    EXPECT_TRUE(binding.problems.empty());
+    EXPECT_EQ(binding.weights.engram_checked, is_checked);
+    const auto num_tables =
+        std::count_if(binding.codes.begin(), binding.codes.end(), [](const CodeArray& array) {
+          return array.name->find("engram.embed") != std::string::npos;
+        });
+    EXPECT_EQ(num_tables, is_checked ? 4 : 0);
+  }
 }
 
 // ---- bad files

@@ -7,8 +7,9 @@
 namespace stoker {
 namespace {
 
-// A load takes time in proportion to it.
+// A load takes time in proportion to these.
 constexpr int64_t kMaxEngramColumns = 4096;
+constexpr int64_t kMaxExpertsInAll = int64_t{1} << 18;
 
 using MaybeError = std::optional<Error>;
 
@@ -41,6 +42,21 @@ MaybeError check_heads(const ModelConfig& c) {
   if (auto e = check_at_most("qk_rope_head_dim", c.qk_rope_head_dim, "head_dim", c.head_dim))
     return e;
   return check_at_most("qk_rope_head_dim", c.qk_rope_head_dim, "index_head_dim", c.index_head_dim);
+}
+
+MaybeError check_experts(const ModelConfig& c) {
+  const int64_t in_all = int64_t{c.num_hidden_layers} * c.n_routed_experts;
+  if (in_all > kMaxExpertsInAll) {
+    return contradiction("n_routed_experts",
+                         "at most " + std::to_string(kMaxExpertsInAll) + " experts over all layers",
+                         std::to_string(in_all));
+  }
+  if (auto e = check_at_most("num_experts_per_tok", c.num_experts_per_tok, "n_routed_experts",
+                             c.n_routed_experts)) {
+    return e;
+  }
+  return check_at_most("dspark_num_experts_per_tok", c.dspark_num_experts_per_tok,
+                       "dspark_n_routed_experts", c.dspark_n_routed_experts);
 }
 
 // The sources named by kv_source_layer_ids and index_source_layer_ids.
@@ -134,18 +150,11 @@ MaybeError check_engram(const ModelConfig& c) {
 }  // namespace
 
 std::optional<Error> check_config(const ModelConfig& c) {
-  if (auto e = check_heads(c)) return e;
-  if (auto e = check_at_most("num_experts_per_tok", c.num_experts_per_tok, "n_routed_experts",
-                             c.n_routed_experts))
-    return e;
-  if (auto e = check_at_most("dspark_num_experts_per_tok", c.dspark_num_experts_per_tok,
-                             "dspark_n_routed_experts", c.dspark_n_routed_experts)) {
-    return e;
+  for (const auto check :
+       {check_heads, check_experts, check_sources, check_ratios, check_candidates, check_engram}) {
+    if (auto error = check(c)) return error;
   }
-  if (auto e = check_sources(c)) return e;
-  if (auto e = check_ratios(c)) return e;
-  if (auto e = check_candidates(c)) return e;
-  return check_engram(c);
+  return std::nullopt;
 }
 
 }  // namespace stoker

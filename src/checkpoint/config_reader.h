@@ -53,8 +53,8 @@ class ConfigReader {
   /// kUnsupported.
   void require(ConfigKey key, const Json& value);
 
-  /// Notes "prefix + key: expected ..., found ...".
-  void fail(ErrorCode code, ConfigKey key, const std::string& expected, const std::string& found);
+  /// Notes "prefix + key: expected `expected`, found `what`", unless there is a mistake already.
+  void fail(ErrorCode code, ConfigKey key, const std::string& expected, const std::string& what);
 
   /// A reader of the object under `name`.
   ConfigReader child(const Json& object, const std::string& name) const;

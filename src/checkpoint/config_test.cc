@@ -448,6 +448,35 @@ TEST(Config, RefusesContradictions) {
   expect_refusals(kContradictions);
 }
 
+// A model of window layers only, of so many layers and experts.
+Json plain_json(int num_layers, int num_experts) {
+  Json json = small_json();
+  Json ratios = Json::array();
+  for (int i = 0; i < num_layers; ++i) ratios.push(Json::integer(0));
+  json = edited(json, "text_config.compress_ratios", ratios);
+  json = edited(json, "text_config.num_hidden_layers", Json::integer(num_layers));
+  json = edited(json, "text_config.n_routed_experts", Json::integer(num_experts));
+  for (const char* key : {"kv_source_layer_ids", "index_source_layer_ids", "engram_layer_ids"}) {
+    json = edited(json, std::string("text_config.") + key, Json::array());
+  }
+  json = edited(json, "text_config.num_nextn_predict_layers", Json::integer(0));
+  return edited(json, "text_config.candidate_source_layer_id", std::nullopt);
+}
+
+TEST(Config, WindowLayersOnly) {
+  const ModelConfig c = parsed(plain_json(64, 4096));
+  EXPECT_EQ(c.candidate_source_layer_id, -1);
+  EXPECT_EQ(c.kv_source_of(3), -1);
+  EXPECT_EQ(c.engram_columns(), 0);
+}
+
+TEST(Config, RefusesTooManyExpertsInAll) {
+  const auto config = parse_config(plain_json(65, 4096).dump());
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message,
+              HasSubstr("at most 262144 experts over all layers, found 266240"));
+}
+
 TEST(Config, WhatIsNotJsonIsCorrupt) {
   for (const char* text : {"", "{", "[]", "3", "{\"a\": 1, \"a\": 2}", "{\"a\": \"\xFF\"}"}) {
     const auto config = parse_config(text);

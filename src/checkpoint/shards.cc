@@ -19,25 +19,21 @@ constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kSingleName = "model.safetensors";
 constexpr size_t kMaxIndexBytes = size_t{64} << 20;
 
-Error corrupt(std::string message) {
-  return {ErrorCode::kCorruptData, std::move(message), ""};
-}
-
 // Maps one file and appends its tensors. An index, where there is one, promised the file.
 void open_file(const std::string& dir, const std::string& name, bool promised, Shards& shards) {
   auto file = MappedFile::open(dir + "/" + name);
   if (!file) {
     if (promised && file.error().code == ErrorCode::kNotFound) {
-      shards.problems.push_back(
-          corrupt(name + ": expected a shard, as " + kIndexName + " says, found no such file"));
+      shards.problems.add_corrupt(name + ": expected a shard, as " + kIndexName +
+                                  " says, found no such file");
     } else {
-      shards.problems.push_back(file.error());
+      shards.problems.add(file.error());
     }
     return;
   }
   auto tensors = parse_safetensors(file->bytes(), name);
   if (!tensors) {
-    shards.problems.push_back(tensors.error());
+    shards.problems.add(tensors.error());
     return;
   }
   const size_t index = shards.files.size();
@@ -50,8 +46,7 @@ void open_file(const std::string& dir, const std::string& name, bool promised, S
 void check_against(const WeightMap& map, Shards& shards) {
   const auto problem = [&](const std::string& name, const std::string& expected,
                            const std::string& found_in) {
-    shards.problems.push_back(
-        corrupt(shown(name) + ": expected " + expected + ", found in " + found_in));
+    shards.problems.add_corrupt(shown(name) + ": expected " + expected + ", found in " + found_in);
   };
   const std::string source = std::string(", as ") + kIndexName + " says";
   std::unordered_map<std::string_view, size_t> first_in;
@@ -79,7 +74,7 @@ void check_against(const WeightMap& map, Shards& shards) {
 void open_indexed(const std::string& dir, const std::string& index, Shards& shards) {
   const auto map = parse_index(index).with(kIndexName);
   if (!map) {
-    shards.problems.push_back(map.error());
+    shards.problems.add(map.error());
     return;
   }
   std::set<std::string> names;
@@ -102,8 +97,10 @@ Result<std::string> single_file(const std::string& dir) {
     return Error{ErrorCode::kNotFound,
                  dir + ": expected " + kSingleName + " or " + kIndexName + ", found neither", ""};
   }
-  return corrupt(dir + ": expected " + kIndexName + " beside several *.safetensors files, found " +
-                 std::to_string(names.size()) + " files and no index");
+  return Error{ErrorCode::kCorruptData,
+               dir + ": expected " + kIndexName + " beside several *.safetensors files, found " +
+                   std::to_string(names.size()) + " files and no index",
+               ""};
 }
 
 }  // namespace
@@ -114,11 +111,11 @@ Shards open_shards(const std::string& dir) {
   if (index) {
     open_indexed(dir, *index, shards);
   } else if (index.error().code != ErrorCode::kNotFound) {
-    shards.problems.push_back(index.error());
+    shards.problems.add(index.error());
   } else if (const auto name = single_file(dir)) {
     open_file(dir, *name, false, shards);
   } else {
-    shards.problems.push_back(name.error());
+    shards.problems.add(name.error());
   }
   return shards;
 }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "checkpoint/problems.h"
 #include "checkpoint/safetensors.h"
-#include "stoker/result.h"
 
 namespace stoker {
 
@@ -22,8 +22,8 @@ struct Shards {
   std::vector<MappedFile> files;
   std::vector<std::string> names;     ///< of the files, without the directory
   std::vector<StoredTensor> tensors;  ///< file by file, in the order of their data
-  std::vector<Error>
-      problems;  ///< everything wrong with files and index; tensors of good files are there still
+  /// Everything wrong with files and index. The tensors of good files are there all the same.
+  Problems problems;
 };
 
 /// Maps model.safetensors.index.json's shards, or else model.safetensors, or else the only

@@ -5,6 +5,7 @@
 
 #include "checkpoint/side_files.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int32_t kVocab = 1000;
   if (size == 0) return 0;

@@ -22,6 +22,7 @@ void add_size(const stoker::TensorSpec& tensor, int64_t& total) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config = stoker::parse_config({reinterpret_cast<const char*>(data), size});
   if (!config) {

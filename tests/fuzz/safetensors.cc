@@ -16,6 +16,7 @@ bool same(const stoker::NamedTensor& a, const stoker::NamedTensor& b) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tensors = stoker::parse_safetensors({data, size}, "file");
   if (!tensors) return 0;

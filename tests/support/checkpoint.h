@@ -92,6 +92,7 @@ inline Bytes bytes_of(const std::string& text) {
 
 inline std::string image_of(const std::vector<OwnedTensor>& tensors) {
   std::vector<TensorToWrite> to_write;
+  to_write.reserve(tensors.size());
   for (const OwnedTensor& tensor : tensors) {
     to_write.push_back({tensor.name, tensor.dtype, tensor.shape, bytes_of(tensor.bytes)});
   }
