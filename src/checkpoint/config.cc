@@ -1,4 +1,4 @@
-// Reads config.json key by key, in the order of docs/formats.md.
+// Reads config.json key by key; docs/formats.md has the table of keys.
 #include "checkpoint/config.h"
 
 #include <algorithm>
