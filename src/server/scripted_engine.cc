@@ -25,6 +25,8 @@ struct ScriptedEngine::Shared {
   mutable std::condition_variable changed;
   std::vector<std::shared_ptr<Feed>> feeds;  // of streams that are not destroyed
   std::vector<Request> requests;
+  int64_t num_events_made = 0;
+  int64_t num_events_read = 0;
   int num_cancelled = 0;
   bool is_healthy = true;
   bool is_draining = false;
@@ -81,6 +83,7 @@ class ScriptedEngine::FeedStream : public Stream {
     if (feed_->events.empty()) return std::nullopt;
     Event event = std::move(feed_->events.front());
     feed_->events.pop_front();
+    ++shared_->num_events_read;
     return event;
   }
 
@@ -178,6 +181,7 @@ void ScriptedEngine::run() {
       if (!feed->has_step()) continue;
       if (feed->due <= Clock::now()) {
         feed->step();
+        ++shared_->num_events_made;
         shared_->changed.notify_all();
       }
       if (feed->has_step()) next = std::min(next, feed->due);
@@ -223,6 +227,16 @@ int ScriptedEngine::num_running() const {
   const std::scoped_lock lock(shared_->mutex);
   return static_cast<int>(std::count_if(shared_->feeds.begin(), shared_->feeds.end(),
                                         [](const auto& feed) { return !feed->is_finished; }));
+}
+
+int64_t ScriptedEngine::num_events_made() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->num_events_made;
+}
+
+int64_t ScriptedEngine::num_events_read() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->num_events_read;
 }
 
 int ScriptedEngine::num_cancelled() const {

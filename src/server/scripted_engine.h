@@ -57,6 +57,8 @@ class ScriptedEngine : public Engine {
   std::vector<Request> requests() const;  ///< all that were accepted
   int num_live_streams() const;           ///< not destroyed
   int num_running() const;                ///< have not told their end
+  int64_t num_events_made() const;        ///< by all streams
+  int64_t num_events_read() const;        ///< by poll
   int num_cancelled() const;              ///< were cancelled or destroyed before their end
 
   /// Waits until nothing lives any more; false after `limit`.

@@ -126,7 +126,8 @@ void Server::Impl::accept() {
 }
 
 void Server::Impl::on_accepted(BoostError error, tcp::socket socket) {
-  if (error == asio::error::operation_aborted) return;
+  // One that was accepted as the last connections were closed is closed with them.
+  if (error == asio::error::operation_aborted || context.is_closing) return;
   if (!error) {
     const auto connection = std::make_shared<Connection>(std::move(socket), context);
     {

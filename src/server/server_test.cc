@@ -387,6 +387,30 @@ TEST_F(ServerTest, KeepAliveAndPipelining) {
   EXPECT_TRUE(client.is_closed_by_server());
 }
 
+// What comes while an answer is made is neither lost nor taken for the end of the connection.
+TEST_F(ServerTest, ARequestSentWhileAnotherIsAnswered) {
+  start([](const Request&) {
+    Script script = script_of({"first", "last"});
+    script.steps[1].delay = std::chrono::milliseconds(100);
+    return script;
+  });
+  for (const char* body : {R"({"prompt":"x"})", R"({"prompt":"x","stream":true})"}) {
+    TestClient client(port());
+    client.send(post("/v1/completions", body));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    client.send("GET /v1/mod");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    client.send("els HTTP/1.1\r\n\r\n");
+    const auto answer = client.read_reply();
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_THAT(answer->body, HasSubstr("last"));
+    const auto models = client.read_reply();
+    ASSERT_TRUE(models.has_value());
+    EXPECT_THAT(models->body, HasSubstr(R"("object":"list")"));
+  }
+  EXPECT_EQ(engine_->num_cancelled(), 0);
+}
+
 TEST_F(ServerTest, ThousandsOfPipelinedRequests) {
   start(hello);
   TestClient client(port());

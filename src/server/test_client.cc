@@ -64,7 +64,10 @@ TestClient::~TestClient() {
 bool TestClient::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return false;
+    if (sent <= 0) {
+      was_reset_ = true;
+      return false;
+    }
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return true;
@@ -97,6 +100,7 @@ bool TestClient::receive(Clock::time_point deadline) {
   const ssize_t received = ::recv(socket_, buffer, sizeof buffer, 0);
   if (received <= 0) {
     is_ended_ = true;
+    was_reset_ = was_reset_ || received < 0;
     return false;
   }
   input_.append(buffer, static_cast<size_t>(received));

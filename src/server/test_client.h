@@ -45,6 +45,7 @@ class TestClient {
                   std::chrono::milliseconds limit = std::chrono::seconds(20));
   /// Waits for the server's end of the connection; false after `limit`, or if bytes come.
   bool is_closed_by_server(std::chrono::milliseconds limit = std::chrono::seconds(20));
+  bool was_reset() const { return was_reset_; }  ///< the connection ended by RST
 
  private:
   bool receive(std::chrono::steady_clock::time_point deadline);
@@ -54,6 +55,7 @@ class TestClient {
 
   int socket_ = -1;
   bool is_ended_ = false;
+  bool was_reset_ = false;
   std::string input_;
 };
 
