@@ -222,7 +222,7 @@ int converse(Engine& engine, const ChatOptions& options) {
   LineEditor lines("> ");
   if (!lines.is_interactive()) {
     Conversation conversation(engine, options, nullptr);
-    while (const auto line = lines.read().text) {
+    while (const auto line = lines.read(nullptr).text) {
       if (!conversation.handle(*line)) break;
     }
     return conversation.failure();
@@ -232,8 +232,7 @@ int converse(Engine& engine, const ChatOptions& options) {
   std::printf("%s: /help tells what can be typed here, Ctrl-D leaves\n",
               engine.model().name.c_str());
   while (true) {
-    const LineEditor::Line line = lines.read();
-    guard.take();  // what was typed before the line does not stop its answer
+    const LineEditor::Line line = lines.read(&guard);
     if (!line.text && line.ending == LineEditor::Ending::kEndOfInput) return 0;
     if (line.text && !conversation.handle(*line.text)) return 0;
   }

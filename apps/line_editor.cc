@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,11 +46,39 @@ void use_utf8_locale() {
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/// Reads one character for the library: 1, 0 at the end of input, -1 on error. Its own reader goes
-/// on after a signal.
-int read_character(EditLine* /*editor*/, wchar_t* character) {
+/// What the library's callbacks need.
+struct Callbacks {
+  std::string prompt;
+  InterruptGuard* guard = nullptr;  ///< may be null
+  bool is_interrupted = false;
+};
+
+Callbacks& callbacks_of(EditLine* editor) {
+  Callbacks* callbacks = nullptr;
+  el_get(editor, EL_CLIENTDATA, &callbacks);
+  return *callbacks;
+}
+
+char* prompt_of(EditLine* editor) {
+  return callbacks_of(editor).prompt.data();
+}
+
+/// Waits until there is input: true, or an interrupt: false.
+bool wait_for_input(InterruptGuard* guard) {
+  pollfd waited[] = {{STDIN_FILENO, POLLIN, 0},
+                     {guard != nullptr ? guard->descriptor() : -1, POLLIN, 0}};
+  while (poll(waited, 2, -1) < 0 && errno == EINTR) {
+  }
+  return guard == nullptr || !guard->take();
+}
+
+/// Reads one character for the library: 1, 0 at the end of input, -1 on an error or interrupt.
+int read_character(EditLine* editor, wchar_t* character) {
+  Callbacks& callbacks = callbacks_of(editor);
   std::mbstate_t state{};
   while (true) {
+    callbacks.is_interrupted = !wait_for_input(callbacks.guard);
+    if (callbacks.is_interrupted) return -1;
     char byte = 0;
     const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
     if (n <= 0) return static_cast<int>(n);
@@ -63,7 +92,7 @@ int read_character(EditLine* /*editor*/, wchar_t* character) {
 }  // namespace
 
 struct LineEditor::Terminal {
-  std::string prompt;
+  Callbacks callbacks;
   std::string path;  ///< of the history; empty: none
   EditLine* editor = nullptr;
   History* history = nullptr;
@@ -73,7 +102,7 @@ LineEditor::LineEditor(std::string prompt) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) return;
   use_utf8_locale();
   terminal_ = std::make_unique<Terminal>();
-  terminal_->prompt = std::move(prompt);
+  terminal_->callbacks.prompt = std::move(prompt);
   terminal_->path = history_path();
   terminal_->history = history_init();
   HistEvent event;
@@ -82,13 +111,8 @@ LineEditor::LineEditor(std::string prompt) {
   if (!terminal_->path.empty())
     history(terminal_->history, &event, H_LOAD, terminal_->path.c_str());
   terminal_->editor = el_init("stoker", stdin, stdout, stderr);
-  el_set(terminal_->editor, EL_CLIENTDATA, terminal_.get());
-  el_set(
-      terminal_->editor, EL_PROMPT, +[](EditLine* editor) {
-        Terminal* terminal = nullptr;
-        el_get(editor, EL_CLIENTDATA, &terminal);
-        return terminal->prompt.data();
-      });
+  el_set(terminal_->editor, EL_CLIENTDATA, &terminal_->callbacks);
+  el_set(terminal_->editor, EL_PROMPT, prompt_of);
   el_set(terminal_->editor, EL_EDITOR, "emacs");
   el_set(terminal_->editor, EL_HIST, history, terminal_->history);
   el_set(terminal_->editor, EL_GETCFN, read_character);
@@ -104,19 +128,20 @@ LineEditor::~LineEditor() {
   history_end(terminal_->history);
 }
 
-LineEditor::Line LineEditor::read() {
+LineEditor::Line LineEditor::read(InterruptGuard* guard) {
   std::string text;
   if (terminal_ == nullptr) {
     if (!std::getline(std::cin, text)) return {};
     return {text, {}};
   }
+  terminal_->callbacks.guard = guard;
+  // Before the prompt shows, not after: a key typed at once is for the editor, too.
+  el_set(terminal_->editor, EL_PREP_TERM, 1);
   int length = 0;
-  errno = 0;
   const char* line = el_gets(terminal_->editor, &length);
   if (line == nullptr || length <= 0) {
-    const bool is_interrupted = errno == EINTR;
-    std::fputs(is_interrupted ? "^C\n" : "\n", stdout);
-    std::fflush(stdout);
+    const bool is_interrupted = terminal_->callbacks.is_interrupted;
+    std::puts("");
     el_reset(terminal_->editor);
     return {std::nullopt, is_interrupted ? Ending::kInterrupted : Ending::kEndOfInput};
   }

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "signals.h"
+
 namespace stoker {
 
 /// One at a time. On a terminal the lines of earlier runs are there as well: in
@@ -27,8 +29,8 @@ class LineEditor {
   /// Whether a person types: standard input and output are a terminal.
   bool is_interactive() const { return terminal_ != nullptr; }
 
-  /// Waits for a line. On a terminal a signal without SA_RESTART ends the wait with kInterrupted.
-  Line read();
+  /// Waits for a line. On a terminal an interrupt that the guard noted ends the wait, and is taken.
+  Line read(InterruptGuard* guard);
 
  private:
   struct Terminal;

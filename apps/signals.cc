@@ -1,6 +1,8 @@
 #include "signals.h"
 
 #include <semaphore.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -9,12 +11,14 @@ namespace stoker {
 namespace {
 
 // Handlers have no other way to reach those who wait.
-std::atomic<bool> was_interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "needed in a signal handler");
+std::atomic<int> interrupt_descriptor = -1;
+static_assert(std::atomic<int>::is_always_lock_free, "needed in a signal handler");
 sem_t shutdown_signals;
 
 void note_interrupt(int /*signal*/) {
-  was_interrupted = true;
+  const int error = errno;
+  eventfd_write(interrupt_descriptor, 1);
+  errno = error;
 }
 
 void set_handler(int signal, void (*handler)(int), int flags, struct sigaction* before) {
@@ -34,18 +38,21 @@ void note_shutdown(int /*signal*/) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(Second second) {
-  was_interrupted = false;
+InterruptGuard::InterruptGuard(Second second)
+    : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  interrupt_descriptor = descriptor_;
   const int flags = second == Second::kEndsProcess ? static_cast<int>(SA_RESETHAND) : 0;
-  set_handler(SIGINT, note_interrupt, flags, &before_);
+  set_handler(SIGINT, note_interrupt, flags | SA_RESTART, &before_);
 }
 
 InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &before_, nullptr);
+  close(descriptor_);
 }
 
 bool InterruptGuard::take() {
-  return was_interrupted.exchange(false);
+  eventfd_t count = 0;
+  return eventfd_read(descriptor_, &count) == 0;
 }
 
 void note_shutdown_signals() {

@@ -5,7 +5,7 @@
 
 namespace stoker {
 
-/// While it lives, SIGINT (Ctrl-C) is noted. One at a time. Calls that wait return with EINTR.
+/// While it lives, SIGINT (Ctrl-C) is noted, whichever thread it reaches. One at a time.
 class InterruptGuard {
  public:
   enum class Second { kIsNoted, kEndsProcess };
@@ -19,7 +19,11 @@ class InterruptGuard {
   /// Whether SIGINT came since the last call.
   bool take();
 
+  /// Readable while take() would be true: for poll().
+  int descriptor() const { return descriptor_; }
+
  private:
+  int descriptor_;  ///< an eventfd
   struct sigaction before_ {};
 };
 

@@ -5,7 +5,6 @@ import pty
 import select
 import signal
 import subprocess
-import time
 
 import openai
 import pytest
@@ -266,49 +265,67 @@ def test_saved_messages_can_be_sent(server, tmp_path):
 
 
 class Terminal:
-    """`stoker chat` at a pseudo-terminal."""
+    """`stoker chat` at a pseudo-terminal, for a with statement."""
 
     def __init__(self, home, *arguments):
+        self.home, self.arguments, self.seen = home, arguments, ""
+
+    def __enter__(self):
         self.pid, self.file = pty.fork()
         if self.pid == 0:
-            os.environ.update(TERM="xterm", LANG="C", XDG_STATE_HOME=str(home))
-            os.execv(STOKER, [STOKER, "chat", "demo", *arguments])
-        self.seen = ""
+            os.environ.update(TERM="xterm", LANG="C", XDG_STATE_HOME=str(self.home))
+            os.execv(STOKER, [STOKER, "chat", "demo", *self.arguments])
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.file)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
 
     def type(self, text):
-        self.seen = ""
         os.write(self.file, text.encode())
 
+    def read(self):
+        """What the terminal shows next, waited for; empty once the program has ended."""
+        assert select.select([self.file], [], [], LIMIT)[0], f"nothing more after {self.seen!r}"
+        try:
+            return os.read(self.file, 4096).decode(errors="replace")
+        except OSError:
+            return ""
+
     def wait_for(self, text):
-        """Reads until the terminal shows `text` after what was typed last."""
-        deadline = time.monotonic() + LIMIT
+        """Reads until the terminal shows `text`; what comes up to its end is done with."""
         while text not in self.seen:
-            assert time.monotonic() < deadline, f"no {text!r} in {self.seen!r}"
-            if select.select([self.file], [], [], 1)[0]:
-                self.seen += os.read(self.file, 4096).decode(errors="replace")
+            more = self.read()
+            assert more, f"the program ended, no {text!r} in {self.seen!r}"
+            self.seen += more
+        self.seen = self.seen[self.seen.index(text) + len(text):]
 
     def exit_code(self):
+        while self.read():
+            pass
         status = os.waitpid(self.pid, 0)[1]
-        os.close(self.file)
+        self.pid = 0
         return os.waitstatus_to_exitcode(status)
 
 
 def test_chat_at_a_terminal(tmp_path):
-    terminal = Terminal(tmp_path, "--temperature", "20", "--seed", "1")
-    terminal.wait_for("> ")
-    terminal.type("Héllo\n")
-    terminal.wait_for("\x1b[2m")  # reasoning
-    time.sleep(0.2)
-    terminal.type("\x03")
-    terminal.wait_for("(stopped)")
-    terminal.wait_for("> ")
-    terminal.type("half a line\x03")
-    terminal.wait_for("> ")
-    terminal.type("/help\n")
-    terminal.wait_for("/save FILE")
-    terminal.wait_for("> ")
-    terminal.type("\x04")
-    terminal.wait_for("\n")
-    assert terminal.exit_code() == 0
+    with Terminal(tmp_path, "--temperature", "20", "--seed", "1") as terminal:
+        terminal.wait_for("> ")
+        terminal.type("Héllo\n")
+        terminal.wait_for("\x1b[2m")  # reasoning
+        terminal.type("\x03")
+        terminal.wait_for("(stopped)")
+        terminal.wait_for("> ")
+        terminal.type("half a line")
+        terminal.wait_for("line")
+        terminal.type("\x03")
+        terminal.wait_for("> ")
+        terminal.type("/help\n")
+        terminal.wait_for("Ctrl-C stops an answer.")
+        terminal.wait_for("> ")
+        terminal.type("\x04")
+        assert terminal.exit_code() == 0
     history = (tmp_path / "stoker" / "history").read_text()
     assert "Héllo" in history and "half" not in history
