@@ -66,7 +66,9 @@ std::string usage_json(const Usage& usage, bool is_whole) {
     out +=
         ",\"prompt_tokens_details\":{\"cached_tokens\":0}"
         ",\"completion_tokens_details\":{\"reasoning_tokens\":" +
-        number(usage.reasoning_tokens) + "}";
+        number(usage.reasoning_tokens) +
+        "},\"prompt_cache_hit_tokens\":0,\"prompt_cache_miss_tokens\":" +
+        number(usage.prompt_tokens);
   }
   return out + "}";
 }

@@ -50,7 +50,8 @@ Script reasoning_script(const Request& /*request*/) {
 
 const char* const kUsage =
     R"({"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,)"
-    R"("prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":2}})";
+    R"("prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":2},)"
+    R"("prompt_cache_hit_tokens":0,"prompt_cache_miss_tokens":3})";
 
 const char* const kChatBody = R"({"messages":[{"role":"user","content":"q"}]})";
 
@@ -135,7 +136,8 @@ TEST_F(ServerTest, CompletionAnswer) {
             R"("logprobs":null,"finish_reason":"stop","stop_reason":null}],)"
             R"("usage":{"prompt_tokens":3,"completion_tokens":3,"total_tokens":6,)"
             R"("prompt_tokens_details":{"cached_tokens":0},)"
-            R"("completion_tokens_details":{"reasoning_tokens":0}},"seed":7})");
+            R"("completion_tokens_details":{"reasoning_tokens":0},)"
+            R"("prompt_cache_hit_tokens":0,"prompt_cache_miss_tokens":3},"seed":7})");
 }
 
 TEST_F(ServerTest, CompletionStream) {
