@@ -1,8 +1,7 @@
 #include "server/connection.h"
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
-#include <cinttypes>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -28,12 +27,6 @@ std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", seconds);
   return text;
-}
-
-int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 }  // namespace

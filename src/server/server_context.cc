@@ -18,12 +18,12 @@ ServerOptions with_defaults(ServerOptions options, const Engine& engine) {
   return options;
 }
 
+}  // namespace
+
 int64_t unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
-
-}  // namespace
 
 ServerContext::ServerContext(Engine& engine_in, ServerOptions options_in)
     : engine(engine_in),

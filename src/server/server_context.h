@@ -17,6 +17,9 @@ namespace stoker {
 
 class Connection;
 
+/// Seconds of the Unix clock.
+int64_t unix_seconds();
+
 struct ServerContext {
   ServerContext(Engine& engine_in, ServerOptions options_in);
 
