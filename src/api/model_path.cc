@@ -1,4 +1,5 @@
-// Which directory a MODEL argument means, and the version: the parts of the door that need no model.
+// Which directory a MODEL argument means, and the version: the parts of the door that need no
+// model.
 #include <unistd.h>
 
 #include <array>
