@@ -30,7 +30,7 @@ struct TensorSummary {
 struct CheckpointSurvey {
   std::optional<ModelConfig> config;   ///< none: see problems
   std::vector<TensorSummary> tensors;  ///< in the order of the files
-  std::vector<std::string> problems;   ///< all of them, each with expected, found and file
+  std::vector<std::string> problems;   ///< each with expected, found and file
 };
 
 /// An opened checkpoint. Immutable; weights borrow from its mappings and live as long as it.
@@ -48,6 +48,7 @@ class Checkpoint {
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }
   const GenerationConfig& generation() const { return generation_; }
+  /// Of the tensors that are used, scales counted.
   int64_t weight_bytes() const { return weight_bytes_; }
   /// Names of tensors that are accepted but not used (vision).
   const std::vector<std::string>& unused() const { return unused_; }
