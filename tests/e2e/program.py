@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "tests" / "data" / "small"
-STOKER = os.environ.get("STOKER", str(ROOT / "build" / "release" / "apps" / "stoker"))
-BUILD = Path(STOKER).resolve().parent.parent  # where things that take long to make are kept
+STOKER = os.environ.get("STOKER", str(ROOT / "build" / "release" / "stoker"))
+BUILD = Path(STOKER).resolve().parent.parent  # build/: what takes long to make is kept there
 LIMIT = 300  # seconds, for anything
 
 
