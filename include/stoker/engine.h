@@ -37,8 +37,11 @@ struct ModelInfo {
 using ProgressSink = std::function<void(const std::string& phase, double fraction)>;
 
 struct EngineOptions {
-  int num_threads = 0;    ///< 0: the physical cores that this process may use
-  int max_num_seqs = 8;   ///< sequences that run at the same time; more wait
+  int num_threads = 0;   ///< 0: the physical cores that this process may use
+  int max_num_seqs = 8;  ///< sequences that run at the same time; more wait
+  /// Bytes for the state of all sequences; 0: a half of the memory that this process may use beside
+  /// the weights, and never more than all sequences can use.
+  int64_t kv_budget_bytes = 0;
   int max_queue = 1024;   ///< requests that wait; one more is kOverloaded
   LogSink log;            ///< may be null
   ProgressSink progress;  ///< may be null

@@ -11,7 +11,7 @@
 #include "api/text_stream.h"
 #include "base/machine.h"
 #include "base/try.h"
-#include "engine/engine.h"
+#include "engine/step_loop.h"
 
 namespace stoker {
 namespace {
@@ -140,9 +140,8 @@ Result<int32_t> resolve_max_tokens(std::optional<int32_t> asked, const Encoded& 
 
 class LocalEngine final : public Engine {
  public:
-  LocalEngine(std::shared_ptr<const LoadedModel> model, int num_threads,
-              const engine::EngineLimits& limits)
-      : model_(std::move(model)), loop_(model_->model(), num_threads, limits) {}
+  LocalEngine(std::shared_ptr<const LoadedModel> model, std::unique_ptr<engine::StepLoop> loop)
+      : model_(std::move(model)), loop_(std::move(loop)) {}
 
   const ModelInfo& model() const override { return model_->info(); }
 
@@ -161,25 +160,31 @@ class LocalEngine final : public Engine {
     TextStream::Start start{prompt.ids, seed, std::move(request.stop), prompt.is_chat,
                             prompt.thinking};
     TRY_ASSIGN(auto tokens,
-               loop_.submit({std::move(prompt.ids), params, seed, max_tokens, model_->stop_ids()},
-                            std::move(ready)));
+               loop_->submit({std::move(prompt.ids), params, seed, max_tokens, model_->stop_ids()},
+                             std::move(ready)));
     return std::unique_ptr<Stream>(
         std::make_unique<TextStream>(model_, std::move(tokens), std::move(start)));
   }
 
-  bool healthy() const override { return loop_.healthy(); }
-  void drain(std::chrono::milliseconds limit) override { loop_.drain(limit); }
+  bool healthy() const override { return loop_->healthy(); }
+  void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 
  private:
   std::shared_ptr<const LoadedModel> model_;
-  engine::StepLoop loop_;
+  std::unique_ptr<engine::StepLoop> loop_;
 };
 
-// A half of the memory beside the weights, as far as they fit; a half of all where they do not
-// (they are mapped).
-int64_t state_budget(int64_t weight_bytes) {
+// Memory for the state of all sequences: what was asked for, or a half of the memory beside the
+// weights as far as they fit (a half of all where they do not; they are mapped), and never more
+// than all sequences can use.
+int64_t state_budget(int64_t asked, const LoadedModel& model, int32_t max_num_seqs) {
+  if (asked > 0) return asked;
+  const KvShape shape = kv_shape(model.checkpoint().config());
+  const int64_t each =
+      shape.slot_bytes() + blocks_for(model.info().max_context_tokens) * shape.block_bytes();
   const int64_t usable = usable_memory_bytes();
-  return (weight_bytes < usable / 2 ? usable - weight_bytes : usable) / 2;
+  const int64_t weights = model.checkpoint().weight_bytes();
+  return std::min((weights < usable / 2 ? usable - weights : usable) / 2, max_num_seqs * each);
 }
 
 }  // namespace
@@ -190,6 +195,10 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model, EngineOpt
     return invalid("max_num_seqs",
                    "expected at least 1, found " + std::to_string(options.max_num_seqs));
   }
+  if (options.kv_budget_bytes < 0) {
+    return invalid("kv_budget",
+                   "expected a number of bytes, found " + std::to_string(options.kv_budget_bytes));
+  }
   if (options.max_queue < 0) {
     return invalid("max_queue", "expected at least 0, found " + std::to_string(options.max_queue));
   }
@@ -198,16 +207,19 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model, EngineOpt
   engine::EngineLimits limits;
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;
-  limits.max_state_bytes = state_budget(loaded->checkpoint().weight_bytes());
+  limits.kv_budget_bytes = state_budget(options.kv_budget_bytes, *loaded, options.max_num_seqs);
+  TRY_ASSIGN(auto loop, engine::StepLoop::create(loaded->model(), num_threads, limits));
   if (options.log) {
     options.log(LogLevel::kInfo,
                 "event=loaded model=" + loaded->info().name + " path=" + loaded->info().path +
                     " weight_bytes=" + std::to_string(loaded->checkpoint().weight_bytes()) +
                     " threads=" + std::to_string(num_threads) +
+                    " kv_bytes=" + std::to_string(loop->plan().total_bytes) +
+                    " kv_tokens=" + std::to_string(loop->plan().tokens()) +
+                    " max_num_seqs=" + std::to_string(loop->plan().num_slots) +
                     " unused_tensors=" + std::to_string(loaded->checkpoint().unused().size()));
   }
-  return std::unique_ptr<Engine>(
-      std::make_unique<LocalEngine>(std::move(loaded), num_threads, limits));
+  return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(std::move(loaded), std::move(loop)));
 }
 
 const char* to_string(FinishReason reason) {

@@ -1,7 +1,6 @@
 #include "stoker/inspect.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "api/loaded_model.h"
 #include "base/machine.h"
@@ -82,8 +81,8 @@ void check_tokenizer(const std::string& path, const ModelConfig& c, Inspection& 
 
 void add_capacity(const ModelConfig& c, Inspection& out) {
   const KvShape shape = kv_shape(c);
-  out.bytes_per_token = static_cast<int64_t>(std::ceil(shape.growing_bytes_per_token()));
-  out.bytes_per_sequence = shape.fixed_bytes();
+  out.bytes_per_token = (shape.block_bytes() + kBlockTokens - 1) / kBlockTokens;
+  out.bytes_per_sequence = shape.slot_bytes();
   const int64_t left = out.machine_memory_bytes - out.weight_bytes - out.bytes_per_sequence;
   if (left > 0 && out.bytes_per_token > 0) out.max_tokens_in_memory = left / out.bytes_per_token;
 }

@@ -10,7 +10,7 @@
 #include "api/loaded_model.h"
 #include "api/stop_matcher.h"
 #include "chat/reply.h"
-#include "engine/engine.h"
+#include "engine/token_stream.h"
 #include "stoker/engine.h"
 
 namespace stoker {

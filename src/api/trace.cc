@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/loaded_model.h"
+#include "base/check.h"
 #include "base/mapped_file.h"
 #include "base/try.h"
 #include "base/worker_pool.h"
@@ -118,7 +119,13 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
 
   const ModelConfig& c = loaded->checkpoint().config();
   WorkerPool pool(num_threads);
-  SequenceState state(kv_shape(c), static_cast<int64_t>(ids.size()));
+  const KvShape shape = kv_shape(c);
+  const int64_t num_blocks = blocks_for(static_cast<int64_t>(ids.size()));
+  TRY_ASSIGN(const KvPlan plan,
+             plan_kv(shape, shape.slot_bytes() + num_blocks * shape.block_bytes(), 1));
+  TRY_ASSIGN(const auto store, KvStore::create(shape, plan));
+  auto state = SequenceState::create(*store, num_blocks);
+  CHECK(state && state->reserve(static_cast<int64_t>(ids.size())), "the plan is for this sequence");
   Trace trace;
   std::vector<float> logits(ids.size() * static_cast<size_t>(c.vocab_size));
   for (size_t done = 0, step = 0; done < ids.size(); ++step) {
@@ -127,7 +134,7 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
       count = std::min(
           count, static_cast<size_t>(options.chunks[std::min(step, options.chunks.size() - 1)]));
     }
-    const Segment segment{&state, std::span(ids).subspan(done, count)};
+    const Segment segment{&*state, std::span(ids).subspan(done, count)};
     std::vector<int64_t> wanted(count);
     for (size_t i = 0; i < count; ++i) wanted[i] = static_cast<int64_t>(i);
     loaded->model().forward(pool, {&segment, 1}, wanted,

@@ -1,5 +1,5 @@
 // TokenStream: what the engine thread tells one request, and the request's side of it.
-#include "engine/engine.h"
+#include "engine/token_stream.h"
 
 namespace stoker::engine {
 

@@ -1,61 +1,128 @@
 #include "kv/sequence_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
 namespace stoker {
 
-double KvShape::growing_bytes_per_token() const {
-  double bytes = 0;
-  for (const Source& source : sources)
-    bytes += static_cast<double>(latent_record() + index_record()) / source.ratio;
-  return bytes;
+std::optional<SequenceState> SequenceState::create(KvStore& store, int64_t max_blocks) {
+  const auto slot = store.take_slot();
+  if (!slot) return std::nullopt;
+  return SequenceState(store, *slot, max_blocks);
 }
 
-int64_t KvShape::fixed_bytes() const {
-  int64_t bytes =
-      int64_t{num_layers} * window * window_record() + history * int64_t{sizeof(int32_t)};
-  for (const Source& source : sources)
-    bytes += int64_t{source.ratio - 1} * 2 * head_dim * int64_t{sizeof(float)};
-  return bytes;
+SequenceState::SequenceState(KvStore& store, SlotId slot, int64_t max_blocks)
+    : store_(&store), slot_(slot) {
+  blocks_.reserve(static_cast<size_t>(max_blocks));
+  std::fill_n(history_data(), store.shape().history, kNoToken);
 }
 
-SequenceState::SequenceState(const KvShape& shape, int64_t max_tokens)
-    : window_record_(shape.window_record()),
-      window_(shape.window),
-      windows_(static_cast<size_t>(int64_t{shape.num_layers} * shape.window * window_record_)),
-      history_(static_cast<size_t>(shape.history), kNoToken) {
-  for (const KvShape::Source& source : shape.sources) {
-    SourceState& state = sources_.emplace_back();
-    state.ratio = source.ratio;
-    const auto open = static_cast<size_t>(int64_t{source.ratio - 1} * shape.head_dim);
-    state.open_kv.resize(open);
-    state.open_gate.resize(open);
-    const int64_t entries = max_tokens / source.ratio;
-    state.latents.reserve(static_cast<size_t>(entries * shape.latent_record()));
-    state.index_keys.reserve(static_cast<size_t>(entries * shape.index_record()));
+SequenceState::SequenceState(SequenceState&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)),
+      slot_(other.slot_),
+      length_(other.length_),
+      blocks_(std::move(other.blocks_)) {}
+
+SequenceState& SequenceState::operator=(SequenceState&& other) noexcept {
+  std::swap(store_, other.store_);
+  std::swap(slot_, other.slot_);
+  std::swap(length_, other.length_);
+  std::swap(blocks_, other.blocks_);
+  return *this;
+}
+
+SequenceState::~SequenceState() {
+  if (store_ != nullptr) give_back();
+}
+
+void SequenceState::give_back() {
+  for (const BlockId block : blocks_) store_->release_block(block);
+  store_->release_slot(slot_);
+}
+
+bool SequenceState::reserve(int64_t positions) {
+  while (blocks_missing(positions) > 0) {
+    const auto block = store_->take_block();
+    if (!block) return false;
+    blocks_.push_back(*block);
   }
+  return true;
 }
 
 const uint8_t* SequenceState::window_row(int32_t layer, int64_t position) const {
   DCHECK(position >= 0, "positions start at 0");
-  return windows_.data() + (int64_t{layer} * window_ + position % window_) * window_record_;
+  const KvShape& shape = store_->shape();
+  return store_->slot(slot_) + layer * shape.ring_bytes() +
+         position % shape.window * shape.window_record();
 }
 
 uint8_t* SequenceState::window_row(int32_t layer, int64_t position) {
-  return const_cast<uint8_t*>(static_cast<const SequenceState*>(this)->window_row(layer, position));
+  return const_cast<uint8_t*>(std::as_const(*this).window_row(layer, position));
+}
+
+// The record of an entry in its block; `offset` is where the source's records of that kind begin.
+uint8_t* SequenceState::in_block(size_t source, int64_t entry, int64_t offset,
+                                 int64_t record) const {
+  const int64_t per_block = store_->shape().entries_per_block(source);
+  const auto block = static_cast<size_t>(entry / per_block);
+  DCHECK(block < blocks_.size(), "the entry's position is reserved");
+  return store_->block(blocks_[block]) + offset + entry % per_block * record;
+}
+
+const uint8_t* SequenceState::latent(size_t source, int64_t entry) const {
+  const KvShape& shape = store_->shape();
+  return in_block(source, entry, shape.latents_offset(source), shape.latent_record());
+}
+
+uint8_t* SequenceState::latent(size_t source, int64_t entry) {
+  return const_cast<uint8_t*>(std::as_const(*this).latent(source, entry));
+}
+
+const uint8_t* SequenceState::index_key(size_t source, int64_t entry) const {
+  const KvShape& shape = store_->shape();
+  return in_block(source, entry, shape.index_keys_offset(source), shape.index_record());
+}
+
+uint8_t* SequenceState::index_key(size_t source, int64_t entry) {
+  return const_cast<uint8_t*>(std::as_const(*this).index_key(source, entry));
+}
+
+int64_t SequenceState::entries_together(size_t source, int64_t entry) const {
+  const int64_t per_block = store_->shape().entries_per_block(source);
+  return per_block - entry % per_block;
+}
+
+float* SequenceState::open_kv(size_t source) {
+  return reinterpret_cast<float*>(store_->slot(slot_) + store_->shape().open_group_offset(source));
+}
+
+float* SequenceState::open_gate(size_t source) {
+  const KvShape& shape = store_->shape();
+  return open_kv(source) + int64_t{shape.sources[source].ratio - 1} * shape.head_dim;
+}
+
+int32_t SequenceState::num_open(size_t source) const {
+  return static_cast<int32_t>(length_ % store_->shape().sources[source].ratio);
+}
+
+int32_t* SequenceState::history_data() const {
+  return reinterpret_cast<int32_t*>(store_->slot(slot_) + store_->shape().history_offset());
 }
 
 int32_t SequenceState::history(int32_t back) const {
-  DCHECK(back >= 1 && static_cast<size_t>(back) <= history_.size(), "the history reaches that far");
-  return history_[history_.size() - static_cast<size_t>(back)];
+  const int32_t kept = store_->shape().history;
+  DCHECK(back >= 1 && back <= kept, "the history reaches that far");
+  return history_data()[kept - back];
 }
 
 void SequenceState::push_history(int32_t token_class) {
-  if (history_.empty()) return;
-  std::rotate(history_.begin(), history_.begin() + 1, history_.end());
-  history_.back() = token_class;
+  const int32_t kept = store_->shape().history;
+  if (kept == 0) return;
+  int32_t* classes = history_data();
+  std::copy(classes + 1, classes + kept, classes);
+  classes[kept - 1] = token_class;
 }
 
 }  // namespace stoker

@@ -1,74 +1,65 @@
 // What the model remembers of one sequence, in the record formats that lose nothing
 // (docs/formats.md): window rings, latents and index keys of the KV sources, their open groups, and
 // the Engram history. The state has one owner, which passes it to the model's forward calls; the
-// model alone reads and writes it.
+// model alone reads and writes its records.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "tensor/formats.h"
+#include "kv/kv_store.h"
 
 namespace stoker {
 
-/// Sizes that a sequence's state depends on.
-struct KvShape {
-  int32_t num_layers = 0;
-  int32_t head_dim = 0;        ///< multiple of 32
-  int32_t index_head_dim = 0;  ///< multiple of 32
-  int32_t window = 0;          ///< rows of each ring, the current one included
-  int32_t history = 0;  ///< Engram classes kept: the largest n-gram less one; 0 without Engram
-  struct Source {
-    int32_t layer = 0;
-    int32_t ratio = 1;  ///< tokens in a group
-  };
-  std::vector<Source> sources;  ///< KV sources, ascending by layer
-
-  int64_t window_record() const { return window_record_bytes(head_dim); }
-  int64_t latent_record() const { return latent_record_bytes(head_dim); }
-  int64_t index_record() const { return index_record_bytes(index_head_dim); }
-
-  /// Bytes that each further token costs on average, all sources together.
-  double growing_bytes_per_token() const;
-  /// Bytes of a sequence whatever its length.
-  int64_t fixed_bytes() const;
-};
-
-/// Growing state of one KV source.
-struct SourceState {
-  int32_t ratio = 1;
-  int64_t num_entries = 0;          ///< closed groups
-  std::vector<uint8_t> latents;     ///< num_entries latent records
-  std::vector<uint8_t> index_keys;  ///< num_entries index records
-  int32_t num_open = 0;             ///< tokens of the open group, less than ratio
-  std::vector<float> open_kv;       ///< [ratio - 1, head_dim]; the first num_open rows count
-  std::vector<float> open_gate;     ///< the same
-};
-
-/// State of one sequence. Movable, not copyable: a copy is a named call.
+/// Holds a slot and blocks of a store, and gives them back when it goes. Movable, not copyable.
+/// Must not outlive the store.
 class SequenceState {
  public:
-  /// Reserves for `max_tokens`, so that no later step allocates.
-  SequenceState(const KvShape& shape, int64_t max_tokens);
+  /// An empty state, or none where the store has no slot left. `max_blocks`: the longest that its
+  /// block table may become.
+  static std::optional<SequenceState> create(KvStore& store, int64_t max_blocks);
 
-  SequenceState(SequenceState&&) noexcept = default;
-  SequenceState& operator=(SequenceState&&) noexcept = default;
+  SequenceState(SequenceState&& other) noexcept;
+  SequenceState& operator=(SequenceState&& other) noexcept;
   SequenceState(const SequenceState&) = delete;
   SequenceState& operator=(const SequenceState&) = delete;
+  ~SequenceState();
 
   /// Positions that have state: 0 .. length - 1.
   int64_t length() const { return length_; }
   /// The model ran `rows` more positions.
   void advance(int64_t rows) { length_ += rows; }
 
+  /// Takes blocks until positions 0 .. positions - 1 have a place. False where the store has not
+  /// enough; what it took until then stays.
+  bool reserve(int64_t positions);
+  /// Blocks that reserve(positions) would still have to take.
+  int64_t blocks_missing(int64_t positions) const {
+    return blocks_for(positions) - static_cast<int64_t>(blocks_.size());
+  }
+  const std::vector<BlockId>& blocks() const { return blocks_; }
+
   /// The window record of a layer at a position: one slot of its ring, which holds the last
   /// `window` positions.
   uint8_t* window_row(int32_t layer, int64_t position);
   const uint8_t* window_row(int32_t layer, int64_t position) const;
 
-  /// The state of the KV source number `source` (not layer).
-  SourceState& source(size_t source) { return sources_[source]; }
-  const SourceState& source(size_t source) const { return sources_[source]; }
+  /// Records of entry (closed group) `entry` of the KV source number `source`; its position is
+  /// reserved.
+  uint8_t* latent(size_t source, int64_t entry);
+  const uint8_t* latent(size_t source, int64_t entry) const;
+  uint8_t* index_key(size_t source, int64_t entry);
+  const uint8_t* index_key(size_t source, int64_t entry) const;
+  /// Entries from `entry` on whose index keys lie one after the other in memory: up to the end of
+  /// its block.
+  int64_t entries_together(size_t source, int64_t entry) const;
+
+  /// The tokens of the open group of a source, (length mod ratio) rows of head_dim each:
+  /// projections and gates. Room for ratio - 1 rows.
+  float* open_kv(size_t source);
+  float* open_gate(size_t source);
+  int32_t num_open(size_t source) const;
 
   /// Engram class of the token `back` positions before the end (1 is the last one); kNoToken where
   /// there is none.
@@ -78,12 +69,15 @@ class SequenceState {
   static constexpr int32_t kNoToken = -1;
 
  private:
-  int64_t window_record_ = 0;
-  int32_t window_ = 0;
+  SequenceState(KvStore& store, SlotId slot, int64_t max_blocks);
+  void give_back();
+  uint8_t* in_block(size_t source, int64_t entry, int64_t offset, int64_t record) const;
+  int32_t* history_data() const;
+
+  KvStore* store_;  // null: moved from
+  SlotId slot_;
   int64_t length_ = 0;
-  std::vector<uint8_t> windows_;  // [num_layers, window, window_record]
-  std::vector<SourceState> sources_;
-  std::vector<int32_t> history_;  // oldest first
+  std::vector<BlockId> blocks_;  // capacity max_blocks
 };
 
 }  // namespace stoker

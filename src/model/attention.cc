@@ -82,9 +82,8 @@ std::vector<float> keys_of(const Step& step, int32_t layer, size_t row,
   }
   if (!chosen.empty()) {
     const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
-    const uint8_t* latents = state.source(number).latents.data();
     for (const int64_t entry : chosen) {
-      decode_latent(latents + entry * latent_record_bytes(dim), dim, out);
+      decode_latent(state.latent(number, entry), dim, out);
       out += dim;
     }
   }

@@ -16,8 +16,8 @@
 
 namespace stoker {
 
-/// Rows of one sequence in a batch: the tokens at positions state->length() and on. Every id is in
-/// the vocabulary.
+/// Rows of one sequence in a batch: the tokens at positions state->length() and on, which are
+/// reserved in the state. Every id is in the vocabulary.
 struct Segment {
   SequenceState* state = nullptr;
   std::span<const int32_t> ids;  ///< at least one

@@ -27,8 +27,13 @@ class ModelTest : public ::testing::Test {
     auto model = Model::create(*checkpoint_, token_map());
     ASSERT_TRUE(model) << model.error().message;
     model_ = std::make_unique<Model>(*std::move(model));
+    const KvShape shape = kv_shape(checkpoint_->config());
+    auto store = KvStore::create(shape, *plan_kv(shape, int64_t{16} << 20, 8));
+    ASSERT_TRUE(store);
+    store_ = *std::move(store);
   }
   static void TearDownTestSuite() {
+    store_.reset();
     model_.reset();
     checkpoint_.reset();
     golden_.reset();
@@ -48,7 +53,12 @@ class ModelTest : public ::testing::Test {
     return out;
   }
 
-  static SequenceState new_state() { return {kv_shape(model_->config()), 256}; }
+  // A state with room for 256 tokens.
+  static SequenceState new_state() {
+    auto state = SequenceState::create(*store_, 2);
+    EXPECT_TRUE(state && state->reserve(256));
+    return *std::move(state);
+  }
   static int64_t vocab() { return checkpoint_->config().vocab_size; }
 
   // Logits of every row of `prompt`, run in chunks (the last length repeats), each step together
@@ -96,11 +106,13 @@ class ModelTest : public ::testing::Test {
   static std::unique_ptr<GoldenFile> golden_;
   static std::unique_ptr<Checkpoint> checkpoint_;
   static std::unique_ptr<Model> model_;
+  static std::unique_ptr<KvStore> store_;
 };
 
 std::unique_ptr<GoldenFile> ModelTest::golden_;
 std::unique_ptr<Checkpoint> ModelTest::checkpoint_;
 std::unique_ptr<Model> ModelTest::model_;
+std::unique_ptr<KvStore> ModelTest::store_;
 
 const std::vector<std::vector<int64_t>> kChunkings = {{1000}, {1}, {7}, {1, 30, 1000}, {64, 1000}};
 

@@ -27,27 +27,27 @@ struct Groups {
 
 // Adds the rows of one segment to its open group; closes groups as they fill. kv, gate [rows of the
 // segment, dim].
-void close_groups(SourceState& source, int32_t segment, int64_t first_position, int64_t num_rows,
+void close_groups(const Segment& segment, int32_t segment_number, size_t source, int32_t ratio,
                   const float* kv, const float* gate, int64_t dim, Groups& out) {
-  const int32_t ratio = source.ratio;
+  SequenceState& state = *segment.state;
   std::vector<float> group_kv(static_cast<size_t>(ratio * dim));
   std::vector<float> group_gate(static_cast<size_t>(ratio * dim));
-  std::copy_n(source.open_kv.begin(), source.num_open * dim, group_kv.begin());
-  std::copy_n(source.open_gate.begin(), source.num_open * dim, group_gate.begin());
-  int32_t filled = source.num_open;
+  int32_t filled = state.num_open(source);
+  std::copy_n(state.open_kv(source), filled * dim, group_kv.begin());
+  std::copy_n(state.open_gate(source), filled * dim, group_gate.begin());
+  const auto num_rows = static_cast<int64_t>(segment.ids.size());
   for (int64_t row = 0; row < num_rows; ++row) {
     std::copy_n(kv + row * dim, dim, group_kv.begin() + filled * dim);
     std::copy_n(gate + row * dim, dim, group_gate.begin() + filled * dim);
     if (++filled < ratio) continue;
-    out.groups.push_back({segment, first_position + row + 1 - ratio});
+    out.groups.push_back({segment_number, state.length() + row + 1 - ratio});
     out.latents.resize(out.groups.size() * static_cast<size_t>(dim));
     kernels::pool_group(group_kv.data(), group_gate.data(), ratio, dim,
                         out.latents.data() + (out.groups.size() - 1) * static_cast<size_t>(dim));
     filled = 0;
   }
-  source.num_open = filled;
-  std::copy_n(group_kv.begin(), filled * dim, source.open_kv.begin());
-  std::copy_n(group_gate.begin(), filled * dim, source.open_gate.begin());
+  std::copy_n(group_kv.begin(), filled * dim, state.open_kv(source));
+  std::copy_n(group_gate.begin(), filled * dim, state.open_gate(source));
 }
 
 // The groups that end with the rows of this step, pooled but not yet normalised.
@@ -65,9 +65,8 @@ Groups pool(Step& step, int32_t layer, const std::vector<float>& x) {
   const std::vector<float> gate = lin(step, x, w.compressor_wgate);
   const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
   for (size_t s = 0; s < step.segments.size(); ++s) {
-    const Segment& segment = step.segments[s];
-    close_groups(segment.state->source(number), static_cast<int32_t>(s), segment.state->length(),
-                 static_cast<int64_t>(segment.ids.size()), kv.data() + step.first_row[s] * dim,
+    close_groups(step.segments[s], static_cast<int32_t>(s), number,
+                 c.compress_ratios[static_cast<size_t>(layer)], kv.data() + step.first_row[s] * dim,
                  gate.data() + step.first_row[s] * dim, dim, out);
   }
   return out;
@@ -79,11 +78,16 @@ std::vector<float> scores_of(Step& step, int32_t layer, size_t row, const float*
                              const float* weights) {
   const ModelConfig& c = step.config();
   const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
-  const SourceState& source = step.state(step.rows[row]).source(number);
-  const int64_t visible = (step.rows[row].position + 1) / source.ratio;
+  const SequenceState& state = step.state(step.rows[row]);
+  const int64_t visible =
+      (step.rows[row].position + 1) / c.compress_ratios[static_cast<size_t>(layer)];
   std::vector<float> scores(static_cast<size_t>(visible));
-  kernels::index_scores(q, weights, c.index_n_heads, c.index_head_dim, source.index_keys.data(),
-                        visible, scores.data());
+  for (int64_t entry = 0; entry < visible;) {
+    const int64_t count = std::min(state.entries_together(number, entry), visible - entry);
+    kernels::index_scores(q, weights, c.index_n_heads, c.index_head_dim,
+                          state.index_key(number, entry), count, scores.data() + entry);
+    entry += count;
+  }
   const int32_t first = c.candidate_source_layer_id;
   if (layer == first) {
     kernels::candidate_blocks(scores.data(), visible, c.candidate_topk_blocks,
@@ -139,23 +143,18 @@ void compress(Step& step, int32_t layer, const std::vector<float>& x) {
   std::vector<float> turn(static_cast<size_t>(2 * pairs));
   for (size_t i = 0; i < pooled.groups.size(); ++i) {
     const Group& group = pooled.groups[i];
-    SourceState& source = step.segments[static_cast<size_t>(group.segment)].state->source(number);
+    SequenceState& state = *step.segments[static_cast<size_t>(group.segment)].state;
+    const int64_t entry = group.position / c.compress_ratios[static_cast<size_t>(layer)];
     kernels::rotation(group.position, step.model.freq_compress, turn.data());
 
     float* key = keys.data() + i * static_cast<size_t>(key_dim);
     kernels::rms_norm(key, constants.indexer_k_norm.data(), key_dim, c.rms_norm_eps, key);
     kernels::rotate(key, key_dim, turn.data(), pairs, false);
-    source.index_keys.resize(source.index_keys.size() +
-                             static_cast<size_t>(index_record_bytes(key_dim)));
-    encode_index(key, key_dim,
-                 source.index_keys.data() + source.num_entries * index_record_bytes(key_dim));
+    encode_index(key, key_dim, state.index_key(number, entry));
 
     float* latent = pooled.latents.data() + i * static_cast<size_t>(dim);
     kernels::rotate(latent, dim, turn.data(), pairs, false);
-    source.latents.resize(source.latents.size() + static_cast<size_t>(latent_record_bytes(dim)));
-    encode_latent(latent, dim,
-                  source.latents.data() + source.num_entries * latent_record_bytes(dim));
-    ++source.num_entries;
+    encode_latent(latent, dim, state.latent(number, entry));
   }
 }
 

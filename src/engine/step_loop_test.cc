@@ -1,6 +1,6 @@
 // The step loop on the small model: what shares a step changes nothing, and every request ends
 // exactly once.
-#include "engine/engine.h"
+#include "engine/step_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -75,7 +75,16 @@ Outcome read_all(TokenStream& stream) {
 }
 
 EngineLimits roomy() {
-  return {.max_num_seqs = 8, .max_queue = 100, .max_state_bytes = int64_t{1} << 30};
+  return {.max_num_seqs = 8,
+          .max_queue = 100,
+          .kv_budget_bytes = int64_t{64} << 20,
+          .check_integrity = true};
+}
+
+std::unique_ptr<StepLoop> start(const Model& model, int num_threads, const EngineLimits& limits) {
+  auto loop = StepLoop::create(model, num_threads, limits);
+  EXPECT_TRUE(loop) << loop.error().message;
+  return *std::move(loop);
 }
 
 class EngineTest : public ::testing::Test {
@@ -85,8 +94,8 @@ class EngineTest : public ::testing::Test {
   static const Model& model() { return *loaded_->model; }
 
   static Outcome alone(const TokenRequest& request) {
-    StepLoop loop(model(), 1, roomy());
-    return read_all(**loop.submit(request, {}));
+    const auto loop = start(model(), 1, roomy());
+    return read_all(**loop->submit(request, {}));
   }
 
  private:
@@ -117,15 +126,48 @@ TEST_F(EngineTest, InABatchEqualsAlone) {
   for (const int threads : {1, 2, 3}) {
     EngineLimits limits = roomy();
     limits.max_num_seqs = 5;  // some wait
-    limits.max_prefill_rows = 16;
-    StepLoop loop(model(), threads, limits);
+    limits.max_chunk_rows = 16;
+    const auto loop = start(model(), threads, limits);
     std::vector<std::shared_ptr<TokenStream>> streams;
-    for (const auto& request : requests) streams.push_back(*loop.submit(request, {}));
+    for (const auto& request : requests) streams.push_back(*loop->submit(request, {}));
     for (size_t i = 0; i < streams.size(); ++i) {
       EXPECT_EQ(read_all(*streams[i]).tokens, expected[i].tokens)
           << "request " << i << ", threads " << threads;
     }
   }
+}
+
+// Blocks for a few sequences only: most are preempted, some of them again and again, greedy and
+// sampled, in prompts and in answers. Nobody's tokens change.
+TEST_F(EngineTest, PreemptedEqualsUndisturbed) {
+  std::vector<TokenRequest> requests;
+  for (uint32_t i = 0; i < 12; ++i) {
+    requests.push_back(
+        request_of(i, 20 + static_cast<int32_t>(i) * 37 % 200, 150, i % 3 == 0 ? 0 : 1));
+  }
+  std::vector<Outcome> expected;
+  for (const auto& request : requests) expected.push_back(alone(request));
+  const KvShape shape = kv_shape(model().config());
+  EngineLimits limits = roomy();
+  limits.max_num_seqs = 6;
+  limits.max_chunk_rows = 40;
+  limits.kv_budget_bytes = 6 * shape.slot_bytes() + 7 * shape.block_bytes();
+  const auto loop = start(model(), 2, limits);
+  ASSERT_EQ(loop->plan().num_blocks, 7);
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (const auto& request : requests) streams.push_back(*loop->submit(request, {}));
+  for (size_t i = 0; i < streams.size(); ++i) {
+    EXPECT_EQ(read_all(*streams[i]).tokens, expected[i].tokens) << "request " << i;
+  }
+  EXPECT_GT(loop->counts().total_preemptions, 3);
+}
+
+TEST_F(EngineTest, ABudgetForLessThanOneSequenceIsRefused) {
+  EngineLimits limits = roomy();
+  limits.kv_budget_bytes = 1000;
+  const auto loop = StepLoop::create(model(), 1, limits);
+  ASSERT_FALSE(loop);
+  EXPECT_EQ(loop.error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(EngineTest, AStopIdEndsTheSequence) {
@@ -143,75 +185,76 @@ TEST_F(EngineTest, CancelFreesItsPlaceAndDisturbsNobody) {
   const Outcome expected = alone(survivor);
   EngineLimits limits = roomy();
   limits.max_num_seqs = 2;
-  StepLoop loop(model(), 2, limits);
-  auto kept = *loop.submit(survivor, {});
+  const auto loop = start(model(), 2, limits);
+  auto kept = *loop->submit(survivor, {});
   std::vector<std::shared_ptr<TokenStream>> others;
   for (uint32_t i = 0; i < 10; ++i)
-    others.push_back(*loop.submit(request_of(100 + i, 40, 1000), {}));
+    others.push_back(*loop->submit(request_of(100 + i, 40, 1000), {}));
   for (auto& other : others) {  // running, in the middle of its prompt, or waiting
     other->cancel();
     EXPECT_EQ(read_all(*other).end, End::kCancelled);
   }
   EXPECT_EQ(read_all(*kept).tokens, expected.tokens);
-  loop.drain(10s);
-  EXPECT_EQ(loop.counts().num_running, 0);
-  EXPECT_EQ(loop.counts().num_waiting, 0);
+  loop->drain(10s);
+  EXPECT_EQ(loop->counts().num_running, 0);
+  EXPECT_EQ(loop->counts().num_waiting, 0);
 }
 
 TEST_F(EngineTest, AFullQueueIsOverloaded) {
   EngineLimits limits = roomy();
   limits.max_num_seqs = 1;
   limits.max_queue = 2;
-  StepLoop loop(model(), 1, limits);
+  const auto loop = start(model(), 1, limits);
   std::vector<std::shared_ptr<TokenStream>> streams;
-  Result<std::shared_ptr<TokenStream>> last = loop.submit(request_of(1, 5, 2000), {});
+  Result<std::shared_ptr<TokenStream>> last = loop->submit(request_of(1, 5, 2000), {});
   while (last) {
     streams.push_back(*last);
     ASSERT_LE(streams.size(), 4U);
-    last = loop.submit(request_of(1, 5, 2000), {});
+    last = loop->submit(request_of(1, 5, 2000), {});
   }
   EXPECT_EQ(last.error().code, ErrorCode::kOverloaded);
 }
 
 TEST_F(EngineTest, ARequestThatCanNeverFitIsRefusedAtOnce) {
   EngineLimits limits = roomy();
-  limits.max_state_bytes = kv_shape(model().config()).fixed_bytes() + 1000;
-  StepLoop loop(model(), 1, limits);
-  const auto refused = loop.submit(request_of(1, 5, 2000), {});
+  const KvShape shape = kv_shape(model().config());
+  limits.kv_budget_bytes = shape.slot_bytes() + 2 * shape.block_bytes();
+  const auto loop = start(model(), 1, limits);
+  const auto refused = loop->submit(request_of(1, 5, 2000), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(loop.submit(request_of(1, 2, 1), {}));
+  EXPECT_TRUE(loop->submit(request_of(1, 2, 1), {}));
 }
 
 TEST_F(EngineTest, DrainFinishesWhatItCanAndCancelsTheRest) {
-  StepLoop loop(model(), 1, roomy());
-  auto brief = *loop.submit(request_of(1, 5, 5), {});
-  loop.drain(20s);
+  const auto loop = start(model(), 1, roomy());
+  auto brief = *loop->submit(request_of(1, 5, 5), {});
+  loop->drain(20s);
   EXPECT_EQ(read_all(*brief).end, End::kLength);
-  EXPECT_EQ(loop.submit(request_of(1, 5, 5), {}).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(loop->submit(request_of(1, 5, 5), {}).error().code, ErrorCode::kCancelled);
 
-  StepLoop other(model(), 1, roomy());
-  auto endless = *other.submit(request_of(1, 5, 100000), {});
-  other.drain(50ms);
+  const auto other = start(model(), 1, roomy());
+  auto endless = *other->submit(request_of(1, 5, 100000), {});
+  other->drain(50ms);
   EXPECT_EQ(read_all(*endless).end, End::kCancelled);
 }
 
 TEST_F(EngineTest, StreamsOutliveTheLoop) {
   std::shared_ptr<TokenStream> stream;
   {
-    StepLoop loop(model(), 2, roomy());
-    stream = *loop.submit(request_of(1, 5, 100000), {});
+    const auto loop = start(model(), 2, roomy());
+    stream = *loop->submit(request_of(1, 5, 100000), {});
   }
   EXPECT_EQ(read_all(*stream).end, End::kCancelled);
 }
 
 TEST_F(EngineTest, ReadyIsCalledForNewsAndNotAfterDetach) {
-  StepLoop loop(model(), 1, roomy());
+  const auto loop = start(model(), 1, roomy());
   std::atomic<int> calls{0};
-  auto stream = *loop.submit(request_of(1, 5, 30), [&calls] { calls.fetch_add(1); });
+  auto stream = *loop->submit(request_of(1, 5, 30), [&calls] { calls.fetch_add(1); });
   EXPECT_EQ(read_all(*stream).tokens.size(), 30U);
   EXPECT_GE(calls.load(), 30);
-  auto detached = *loop.submit(request_of(1, 5, 1000), [&calls] { calls.fetch_add(1); });
+  auto detached = *loop->submit(request_of(1, 5, 1000), [&calls] { calls.fetch_add(1); });
   detached->detach();
   const int before = calls.load();
   detached->cancel();
@@ -261,20 +304,20 @@ TEST_F(EngineTest, LogitsThatAreNotFiniteFailTheirOwnRequestOnly) {
   std::replace(healthy.prompt.begin(), healthy.prompt.end(), Overflowing::kBadToken, 301);
   std::vector<int32_t> expected;
   {
-    StepLoop loop(*loaded.model, 1, roomy());
-    expected = read_all(**loop.submit(healthy, {})).tokens;
+    const auto loop = start(*loaded.model, 1, roomy());
+    expected = read_all(**loop->submit(healthy, {})).tokens;
   }
-  StepLoop loop(*loaded.model, 2, roomy());
+  const auto loop = start(*loaded.model, 2, roomy());
   TokenRequest broken = request_of(6, 20, 30);
   broken.prompt[10] = Overflowing::kBadToken;
-  auto good = *loop.submit(healthy, {});
-  auto failed = *loop.submit(broken, {});
+  auto good = *loop->submit(healthy, {});
+  auto failed = *loop->submit(broken, {});
   const Outcome outcome = read_all(*failed);
   ASSERT_EQ(outcome.end, End::kError);
   EXPECT_EQ(outcome.error->code, ErrorCode::kInternal);
   EXPECT_NE(outcome.error->message.find("finite"), std::string::npos) << outcome.error->message;
   EXPECT_EQ(read_all(*good).tokens, expected);
-  EXPECT_TRUE(loop.healthy());
+  EXPECT_TRUE(loop->healthy());
 }
 
 }  // namespace
