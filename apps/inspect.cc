@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kExamples =
     "  stoker inspect demo\n"
-    "  stoker inspect /models/DeepSeek-V4.1-Flash --json\n";
+    "  stoker inspect /models/DeepSeek-V4.1-Flash --json\n"
+    "  stoker inspect /models/DeepSeek-V4.1-Flash --plan --kv-budget 64GiB --max-num-seqs 256\n";
 
 std::string formatted(const char* format, double value, const char* unit) {
   char buffer[64];
@@ -115,11 +116,59 @@ std::string whole_json(const Inspection& inspection) {
          "\n";
 }
 
+std::string plan_text(const StatePlan& plan) {
+  std::string text =
+      "Plan for " + size_text(plan.budget_bytes) + "\n" +
+      row("sequences at the same time",
+          std::to_string(plan.num_sequences) + ", " + size_text(plan.sequence_bytes) + " each") +
+      row("blocks", std::to_string(plan.num_blocks) + " of " + std::to_string(plan.block_tokens) +
+                        " tokens, " + size_text(plan.block_bytes) + " each") +
+      row("tokens", std::to_string(plan.num_tokens) + " over all sequences") +
+      row("in use", size_text(plan.total_bytes));
+  for (const auto& [tokens, sequences] : plan.fits)
+    text += row("sequences of " + std::to_string(tokens), std::to_string(sequences));
+  return text;
+}
+
+std::string plan_json(const StatePlan& plan) {
+  std::vector<std::string> fits;
+  for (const auto& [tokens, sequences] : plan.fits) {
+    fits.push_back(JsonObject()
+                       .add("tokens", std::to_string(tokens))
+                       .add("sequences", std::to_string(sequences))
+                       .text());
+  }
+  return JsonObject()
+             .add("budget_bytes", std::to_string(plan.budget_bytes))
+             .add("total_bytes", std::to_string(plan.total_bytes))
+             .add("num_sequences", std::to_string(plan.num_sequences))
+             .add("sequence_bytes", std::to_string(plan.sequence_bytes))
+             .add("num_blocks", std::to_string(plan.num_blocks))
+             .add("block_bytes", std::to_string(plan.block_bytes))
+             .add("block_tokens", std::to_string(plan.block_tokens))
+             .add("num_tokens", std::to_string(plan.num_tokens))
+             .add("fits", json_array(fits))
+             .text() +
+         "\n";
+}
+
+int print_plan(const std::string& model, int64_t budget_bytes, int max_num_seqs, bool json) {
+  const Result<StatePlan> plan = plan_state(model, budget_bytes, max_num_seqs);
+  if (!plan) return report(plan.error());
+  Output out;
+  out.write(json ? plan_json(*plan) : plan_text(*plan));
+  const Result<void> written = out.result();
+  return written ? 0 : report(written.error());
+}
+
 }  // namespace
 
 int inspect_command(const Arguments& arguments) {
   std::string model;
   bool json = false;
+  bool plan = false;
+  int64_t kv_budget = 0;
+  int max_num_seqs = EngineOptions().max_num_seqs;
   OptionParser parser("inspect",
                       "Shows what is in a checkpoint, what this machine can hold of it, and what "
                       "is wrong with it (then "
@@ -127,7 +176,14 @@ int inspect_command(const Arguments& arguments) {
                       kExamples);
   parser.positional("MODEL", &model, kModelHelp);
   parser.flag("--json", &json, "Print one object");
+  parser.flag("--plan", &plan, "Show how --kv-budget would be spent, as serve does");
+  parser.bytes("--kv-budget", &kv_budget, "With --plan: memory for the state of all requests");
+  parser.option("--max-num-seqs", "N", &max_num_seqs,
+                "With --plan: requests that run at the same time [8]");
   if (const auto code = parser.parse(arguments)) return *code;
+  if (plan && kv_budget == 0) return parser.refuse("--plan: expected --kv-budget SIZE too");
+  if (!plan && kv_budget != 0) return parser.refuse("--kv-budget: expected --plan too");
+  if (plan) return print_plan(model, kv_budget, max_num_seqs, json);
 
   const Result<Inspection> inspection = inspect(model);
   if (!inspection) return report(inspection.error());

@@ -1,4 +1,4 @@
-// Tells on standard error how far the loading of a model is.
+// Tells on standard error how far something long is, such as the loading of a model.
 #pragma once
 
 #include <chrono>

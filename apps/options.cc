@@ -37,6 +37,21 @@ std::function<std::string(const std::string&)> take_number(Place* place) {
   };
 }
 
+/// "1.5GiB" -> 1610612736; none for what is no size, or one beyond 2^62.
+std::optional<int64_t> parse_bytes(const std::string& text) {
+  double number = 0;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || !(number >= 0)) return std::nullopt;
+  std::string unit(stop, text.data() + text.size());
+  if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
+  const size_t power = std::string_view("KMGT").find(unit);
+  if (!unit.empty() && (unit.size() != 1 || power == std::string_view::npos)) return std::nullopt;
+  const double bytes =
+      unit.empty() ? number : std::ldexp(number, 10 * (static_cast<int>(power) + 1));
+  if (!(bytes <= 0x1p62)) return std::nullopt;
+  return static_cast<int64_t>(bytes);
+}
+
 }  // namespace
 
 struct OptionParser::Impl {
@@ -144,6 +159,15 @@ void OptionParser::option(const std::string& name, const std::string& value_name
 void OptionParser::option(const std::string& name, const std::string& value_name,
                           std::optional<double>* place, const std::string& help) {
   add(name, value_name, help, Count::kAtMostOnce, take_number<double>(place));
+}
+
+void OptionParser::bytes(const std::string& name, int64_t* place, const std::string& help) {
+  add(name, "SIZE", help, Count::kAtMostOnce, [place](const std::string& value) {
+    const auto bytes = parse_bytes(value);
+    if (!bytes) return "expected a size such as 512M or 8GiB, found '" + value + "'";
+    *place = *bytes;
+    return std::string();
+  });
 }
 
 /// `--name=value` as two arguments. The library does so itself, but takes the next argument where

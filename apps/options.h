@@ -49,6 +49,10 @@ class OptionParser {
   void option(const std::string& name, const std::string& value_name, std::optional<double>* place,
               const std::string& help);
 
+  /// A number of bytes: a whole or decimal number, and K, M, G or T (or KiB .. TiB) for powers of
+  /// 1024.
+  void bytes(const std::string& name, int64_t* place, const std::string& help);
+
   /// Fills the places. Null: go on. Otherwise the command ends with that exit code: 0 after --help
   /// was printed, 2 after a refusal was.
   std::optional<int> parse(const Arguments& arguments);

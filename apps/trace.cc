@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "common.h"
+#include "loading.h"
 
 namespace stoker {
 namespace {
@@ -22,6 +23,10 @@ Result<void> run_trace(const std::string& model, const std::string& ids_file,
   Result<std::vector<int32_t>> lengths = parse_ids(chunks, "--chunks");
   if (!lengths) return lengths.error();
   options.chunks = *std::move(lengths);
+  LoadingProgress progress;
+  options.progress = [&progress](const std::string& phase, double fraction) {
+    progress.update(phase, fraction);
+  };
   return write_trace(model, *ids, options, out);
 }
 

@@ -32,6 +32,25 @@ struct Inspection {
   int64_t max_tokens_in_memory = 0;   ///< beside the weights, over all sequences; 0: does not fit
 };
 
+/// How an engine would spend a budget of memory on the state of sequences.
+struct StatePlan {
+  int64_t budget_bytes = 0;
+  int64_t total_bytes = 0;     ///< of it in use
+  int32_t num_sequences = 0;   ///< that can run at the same time
+  int64_t sequence_bytes = 0;  ///< fixed state of each
+  int64_t num_blocks = 0;      ///< for what grows
+  int64_t block_bytes = 0;
+  int32_t block_tokens = 0;
+  int64_t num_tokens = 0;  ///< over all sequences
+  std::vector<std::pair<int64_t, int64_t>>
+      fits;  ///< lengths in tokens, up to the context, and how many sequences of each fit
+};
+
+/// What Engine::open would allocate for this budget: the same arithmetic. Reads config.json alone.
+/// Errors: those of Engine::open for the config; kInvalidArgument where the budget does not hold
+/// one sequence.
+Result<StatePlan> plan_state(const std::string& model, int64_t budget_bytes, int32_t max_num_seqs);
+
 /// Looks at a checkpoint without running it. A checkpoint with mistakes is no error here: they are
 /// its `problems`. Errors: kNotFound, kIo.
 Result<Inspection> inspect(const std::string& model);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stoker/engine.h"
 #include "stoker/result.h"
 
 namespace stoker {
@@ -13,14 +14,15 @@ namespace stoker {
 struct TraceOptions {
   std::vector<int32_t>
       chunks;  ///< rows of each forward pass, the last one repeating; empty: all at once. Each >= 1
-  bool layers = false;  ///< also the values inside every layer
-  int num_threads = 0;  ///< as EngineOptions
+  bool layers = false;    ///< also the values inside every layer
+  int num_threads = 0;    ///< as EngineOptions
+  ProgressSink progress;  ///< may be null; told after each pass
 };
 
 /// Writes a safetensors file: prompt.ids I64 [S], prompt.logits F32 [S, vocab], and with `layers`
 /// the trace points of tools/reference/make_golden.py under its names and shapes. Index scores are
 /// [S, final number of entries], -inf where not visible. Errors: as Engine::open, and
-/// kInvalidArgument for ids, kIo for `out`.
+/// kInvalidArgument for ids, kIo and kNotFound for `out`.
 Result<void> write_trace(const std::string& model, const std::vector<int32_t>& ids,
                          const TraceOptions& options, const std::string& out);
 

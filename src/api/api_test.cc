@@ -296,8 +296,9 @@ TEST(Trace, IsWrittenUnderTheGoldenNames) {
   for (const int64_t id : golden.i64("prompt.ids")) ids.push_back(static_cast<int32_t>(id));
   const auto out =
       std::filesystem::temp_directory_path() / ("stoker_trace_" + std::to_string(::getpid()));
-  ASSERT_TRUE(
-      write_trace(kSmall, ids, {.chunks = {7}, .layers = true, .num_threads = 2}, out.string()));
+  ASSERT_TRUE(write_trace(kSmall, ids,
+                          {.chunks = {7}, .layers = true, .num_threads = 2, .progress = {}},
+                          out.string()));
   const testing::GoldenFile written(std::filesystem::relative(out, STOKER_SOURCE_DIR).string());
   std::filesystem::remove(out);
   size_t num_tensors = 0;
@@ -310,7 +311,7 @@ TEST(Trace, IsWrittenUnderTheGoldenNames) {
   EXPECT_EQ(num_tensors, written.header().members().size());
   EXPECT_FALSE(write_trace(kSmall, {}, {}, out.string()));
   EXPECT_FALSE(write_trace(kSmall, {704}, {}, out.string()));
-  EXPECT_FALSE(write_trace(kSmall, {1}, {.chunks = {0}}, out.string()));
+  EXPECT_FALSE(write_trace(kSmall, {1}, {.chunks = {0}, .progress = {}}, out.string()));
 }
 
 }  // namespace

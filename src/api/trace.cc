@@ -114,7 +114,7 @@ Result<void> check_options(const LoadedModel& model, const std::vector<int32_t>&
 Result<void> write_trace(const std::string& model, const std::vector<int32_t>& ids,
                          const TraceOptions& options, const std::string& out) {
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
-  TRY_ASSIGN(const auto loaded, LoadedModel::load(model, num_threads, {}));
+  TRY_ASSIGN(const auto loaded, LoadedModel::load(model, num_threads, options.progress));
   if (auto checked = check_options(*loaded, ids, options); !checked) return checked;
 
   const ModelConfig& c = loaded->checkpoint().config();
@@ -141,6 +141,10 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
                             logits.data() + done * static_cast<size_t>(c.vocab_size),
                             options.layers ? &trace : nullptr);
     done += count;
+    if (options.progress) {
+      options.progress("running the model",
+                       static_cast<double>(done) / static_cast<double>(ids.size()));
+    }
   }
 
   TraceFile file;

@@ -10,6 +10,7 @@ namespace {
 // A load takes time in proportion to these.
 constexpr int64_t kMaxEngramColumns = 4096;
 constexpr int64_t kMaxExpertsInAll = int64_t{1} << 18;
+constexpr int32_t kBlockTokens = 128;  // a block of the state holds whole groups (kv/kv_shape.h)
 
 using MaybeError = std::optional<Error>;
 
@@ -86,6 +87,12 @@ MaybeError check_ratios(const ModelConfig& c) {
     if (source < 0) {
       return contradiction(at, "0, with no layer of kv_source_layer_ids at or before it",
                            std::to_string(ratio));
+    }
+    if (kBlockTokens % ratio != 0) {
+      Error error =
+          contradiction(at, "a divisor of " + std::to_string(kBlockTokens), std::to_string(ratio));
+      error.code = ErrorCode::kUnsupported;
+      return error;
     }
     const int32_t source_ratio = c.compress_ratios[static_cast<size_t>(source)];
     if (ratio != source_ratio) {

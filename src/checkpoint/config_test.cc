@@ -391,6 +391,8 @@ constexpr Refusal kOutOfRange[] = {
     {"text_config.index_topk", "0", kInvalid, "text_config.index_topk"},
     {"text_config.hc_mult", "17", kInvalid, "from 1 to 16"},
     {"text_config.hc_sinkhorn_iters", "0", kInvalid, "text_config.hc_sinkhorn_iters"},
+    {"text_config.compress_ratios", "[0, 0, 3, 3, 3, 3, 1, 1, 1, 1]", ErrorCode::kUnsupported,
+     "compress_ratios[2]: expected a divisor of 128, found 3"},
     {"text_config.compress_ratios", "[0, 0, 2, 2, 2, 2, 1, 1, 1, 65]", kInvalid, "found 65"},
     {"text_config.compress_ratios", "[0, 0, 2, 2, 2, 2, 1, 1, 1]", kInvalid,
      "10 or 13 of them, found 9"},

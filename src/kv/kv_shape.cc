@@ -57,7 +57,7 @@ Result<KvPlan> plan_kv(const KvShape& shape, int64_t budget_bytes, int32_t max_n
   const int64_t least = shape.slot_bytes() + shape.block_bytes();
   if (budget_bytes < least) {
     return Error{ErrorCode::kInvalidArgument,
-                 "the budget of the KV state: expected at least " + std::to_string(least) +
+                 "kv_budget: expected at least " + std::to_string(least) +
                      " bytes (one sequence of " + std::to_string(kBlockTokens) +
                      " tokens), found " + std::to_string(budget_bytes),
                  "kv_budget"};

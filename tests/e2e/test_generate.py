@@ -161,6 +161,10 @@ def test_max_tokens():
     (["serve", "demo", "--host", "198.51.100.1"], 2, "198.51.100.1"),
     (["trace", "demo"], 2, "--ids-file"),
     (["inspect", "demo", "extra"], 2, "'extra'"),
+    (["inspect", "demo", "--plan"], 2, "--kv-budget"),
+    (["inspect", "demo", "--plan", "--kv-budget", "big"], 2, "such as 512M"),
+    (["serve", "demo", "--port", "0", "--kv-budget", "1k"], 2, "such as 512M"),
+    (["serve", "demo", "--port", "0", "--kv-budget", "1K"], 2, "expected at least"),
 ])
 def test_bad_usage(arguments, code, expected):
     done = run(*arguments)
@@ -187,6 +191,19 @@ def test_inspect():
     assert told["weight_bytes"] == sum(part["bytes"] for part in told["parts"])
     for part in told["parts"]:
         assert part["name"] in text
+
+
+def test_plan():
+    told = json.loads(run_well("inspect", "demo", "--plan", "--kv-budget", "1MiB", "--max-num-seqs", "4", "--json"))
+    assert told["num_sequences"] == 4 and told["total_bytes"] <= told["budget_bytes"] == 1 << 20
+    assert told["total_bytes"] == 4 * told["sequence_bytes"] + told["num_blocks"] * told["block_bytes"]
+    assert told["num_tokens"] == told["num_blocks"] * told["block_tokens"]
+    for fit in told["fits"]:
+        blocks = -(-fit["tokens"] // told["block_tokens"])
+        assert fit["sequences"] == min(4, told["num_blocks"] // blocks)
+    assert str(told["num_tokens"]) in run_well("inspect", "demo", "--plan", "--kv-budget", "1M", "--max-num-seqs", "4")
+    done = run("inspect", "demo", "--plan", "--kv-budget", "1000")
+    assert done.returncode == 2 and "expected at least" in done.stderr
 
 
 def test_inspect_tells_problems(tmp_path):
