@@ -78,7 +78,8 @@ class Engine {
   /// Opens a checkpoint directory (or the name "demo") and starts the engine. Errors: kNotFound,
   /// kIo, kCorruptData, kInvalidArgument (options, or a config that contradicts itself),
   /// kUnsupported (a model or processor that this build cannot run), kResourceExhausted.
-  static Result<std::unique_ptr<Engine>> open(const std::string& model, EngineOptions options = {});
+  static Result<std::unique_ptr<Engine>> open(const std::string& model,
+                                              const EngineOptions& options = {});
 
   Engine() = default;
   Engine(const Engine&) = delete;

@@ -189,7 +189,8 @@ int64_t state_budget(int64_t asked, const LoadedModel& model, int32_t max_num_se
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::open(const std::string& model, EngineOptions options) {
+Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
+                                             const EngineOptions& options) {
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
   if (options.max_num_seqs < 1) {
     return invalid("max_num_seqs",

@@ -34,7 +34,7 @@ std::string control_group() {
 
 // Limit in a file of version 2, or `otherwise`: "max", one number, or quota and period of CPU time,
 // read as millionths of a core.
-int64_t limit_in(const std::string& path, int64_t otherwise) {
+int64_t limit_in(const std::filesystem::path& path, int64_t otherwise) {
   std::ifstream file(path);
   int64_t first = 0;
   int64_t period = 0;
@@ -45,17 +45,15 @@ int64_t limit_in(const std::string& path, int64_t otherwise) {
 
 }  // namespace
 
-int64_t least_limit(const std::string& root, const std::string& group, const std::string& file,
-                    int64_t otherwise) {
+int64_t least_limit(const std::filesystem::path& root, const std::filesystem::path& group,
+                    const std::string& file, int64_t otherwise) {
   int64_t least = otherwise;
-  std::string path = group;
-  while (!path.empty() && path.back() == '/') path.pop_back();
-  while (true) {
-    least = std::min(least, limit_in(root + path + "/" + file, otherwise));
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return least;
-    path.resize(slash);
+  std::filesystem::path path = group;
+  for (bool is_root = false; !is_root; path = path.parent_path()) {
+    is_root = !path.has_relative_path();
+    least = std::min(least, limit_in(root / path.relative_path() / file, otherwise));
   }
+  return least;
 }
 
 int usable_cores() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace stoker {
@@ -17,7 +18,7 @@ int64_t usable_memory_bytes();
 /// The least value of `file` ("memory.max") over a control group of version 2 and its parents, or
 /// `otherwise` where none sets one. `root` is where the hierarchy is mounted, `group` the path of
 /// the group under it ("/a/b").
-int64_t least_limit(const std::string& root, const std::string& group, const std::string& file,
-                    int64_t otherwise);
+int64_t least_limit(const std::filesystem::path& root, const std::filesystem::path& group,
+                    const std::string& file, int64_t otherwise);
 
 }  // namespace stoker

@@ -64,9 +64,9 @@ std::vector<float> keys_of(const Step& step, int32_t layer, size_t row,
   const SequenceState& state = step.state(at);
   const int64_t first = std::max<int64_t>(at.position - c.sliding_window + 1, 0);
   const int64_t num_window = at.position - first + 1;
-  static const std::vector<int32_t> kNone;
+  static const std::vector<int32_t> none;
   const bool long_range = c.compress_ratios[static_cast<size_t>(layer)] > 0;
-  const std::vector<int32_t>& chosen = long_range ? step.chosen[row] : kNone;
+  const std::vector<int32_t>& chosen = long_range ? step.chosen[row] : none;
 
   std::vector<float> keys((static_cast<size_t>(num_window) + chosen.size()) *
                           static_cast<size_t>(dim));

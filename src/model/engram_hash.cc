@@ -97,6 +97,7 @@ class Pcg64 {
 std::vector<uint64_t> pcg64_draws(uint64_t seed, uint64_t bound, int32_t count) {
   Pcg64 generator(static_cast<uint32_t>(seed));
   std::vector<uint64_t> draws;
+  draws.reserve(static_cast<size_t>(count));
   for (int32_t i = 0; i < count; ++i) draws.push_back(generator.below(bound));
   return draws;
 }
