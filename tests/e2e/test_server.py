@@ -1,5 +1,7 @@
 """`stoker serve` over its sockets: shapes, refusals, clients that vanish, and how it stops."""
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from program import LIMIT, Server, events
+from program import LIMIT, ROOT, Server, events
 
 QUESTION = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "thinking": {"type": "disabled"}}
 # Sampled this hot, the demo model does not come to an end.
@@ -26,6 +28,20 @@ def test_models(server):
 
 def test_health(server):
     assert server.ask("/health") == (200, None)
+
+
+def test_a_checkpoint_shortened_while_it_is_served(tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(ROOT / "models" / "demo", copy)
+    with Server(copy) as server:
+        assert server.ask("/v1/chat/completions", QUESTION)[0] == 200
+        for file in copy.glob("*.safetensors"):
+            os.truncate(file, 4096)
+        with pytest.raises(OSError):  # nobody is left to answer
+            server.ask("/v1/chat/completions", QUESTION)
+        assert server.process.wait(LIMIT) == 3
+        server.reader.join(LIMIT)
+        assert "was shortened" in server.log
 
 
 def test_names(tmp_path):
