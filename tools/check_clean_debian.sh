@@ -62,7 +62,7 @@ check_run() {
   answer=$(enter bash -c "curl -sSf ${curl_line#curl }")
   echo "$answer"
   [[ $answer == *Paris* ]] || fail "expected an answer with Paris"
-  kill -TERM %1
+  pkill -TERM -f "^/clone/build/release/stoker serve demo --port $port"
   wait %1 || fail "the server did not end with exit code 0 after SIGTERM"
 }
 
