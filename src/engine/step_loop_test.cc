@@ -141,25 +141,25 @@ TEST_F(EngineTest, InABatchEqualsAlone) {
 // sampled, in prompts and in answers. Nobody's tokens change.
 TEST_F(EngineTest, PreemptedEqualsUndisturbed) {
   std::vector<TokenRequest> requests;
-  for (uint32_t i = 0; i < 12; ++i) {
+  for (uint32_t i = 0; i < 8; ++i) {
     requests.push_back(
-        request_of(i, 20 + static_cast<int32_t>(i) * 37 % 200, 150, i % 3 == 0 ? 0 : 1));
+        request_of(i, 20 + static_cast<int32_t>(i) * 37 % 100, 90, i % 3 == 0 ? 0 : 1));
   }
   std::vector<Outcome> expected;
   for (const auto& request : requests) expected.push_back(alone(request));
   const KvShape shape = kv_shape(model().config());
   EngineLimits limits = roomy();
-  limits.max_num_seqs = 6;
+  limits.max_num_seqs = 4;
   limits.max_chunk_rows = 40;
-  limits.kv_budget_bytes = 6 * shape.slot_bytes() + 7 * shape.block_bytes();
+  limits.kv_budget_bytes = 4 * shape.slot_bytes() + 4 * shape.block_bytes();
   const auto loop = start(model(), 2, limits);
-  ASSERT_EQ(loop->plan().num_blocks, 7);
+  ASSERT_EQ(loop->plan().num_blocks, 4);
   std::vector<std::shared_ptr<TokenStream>> streams;
   for (const auto& request : requests) streams.push_back(*loop->submit(request, {}));
   for (size_t i = 0; i < streams.size(); ++i) {
     EXPECT_EQ(read_all(*streams[i]).tokens, expected[i].tokens) << "request " << i;
   }
-  EXPECT_GT(loop->counts().total_preemptions, 3);
+  EXPECT_GE(loop->counts().total_preemptions, 2) << "or nothing was tested";
 }
 
 TEST_F(EngineTest, ABudgetForLessThanOneSequenceIsRefused) {
