@@ -105,7 +105,7 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOpti
       std::fprintf(stderr, "stoker: %.*s\n", static_cast<int>(line.size()), line.data());
     };
   }
-  return Engine::open(model, std::move(options));
+  return Engine::open(model, options);
 }
 
 Finish run_to_end(Stream& stream, InterruptGuard* guard,
