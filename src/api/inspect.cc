@@ -108,17 +108,13 @@ Result<Inspection> inspect(const std::string& model) {
 
 Result<StatePlan> plan_state(const std::string& model, int64_t budget_bytes, int32_t max_num_seqs) {
   TRY_ASSIGN(const std::string path, resolve_model(model));
-  TRY_ASSIGN(const CheckpointSurvey survey, Checkpoint::survey(path));
-  if (!survey.config) {
-    return Error{ErrorCode::kInvalidArgument,
-                 survey.problems.empty() ? "no config.json" : survey.problems[0], ""};
-  }
-  const KvShape shape = kv_shape(*survey.config);
+  TRY_ASSIGN(const ModelConfig config, read_config(path));
+  const KvShape shape = kv_shape(config);
   TRY_ASSIGN(const KvPlan plan, plan_kv(shape, budget_bytes, max_num_seqs));
   StatePlan out{budget_bytes,       plan.total_bytes, plan.num_slots,
                 shape.slot_bytes(), plan.num_blocks,  shape.block_bytes(),
                 kBlockTokens,       plan.tokens(),    {}};
-  const int64_t context = survey.config->max_position_embeddings;
+  const int64_t context = config.max_position_embeddings;
   for (int64_t tokens = 1024; tokens < context; tokens *= 8)
     out.fits.emplace_back(tokens, plan.sequences_of(tokens));
   out.fits.emplace_back(context, plan.sequences_of(context));

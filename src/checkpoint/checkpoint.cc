@@ -40,12 +40,6 @@ Result<std::optional<std::string>> read_optional(const std::string& path, size_t
   return std::optional(std::move(text));
 }
 
-Result<ModelConfig> read_config(const std::string& dir) {
-  const std::string path = dir + "/config.json";
-  TRY_ASSIGN(const std::string text, read_file(path, kMaxConfigBytes));
-  return parse_config(text).with(path);
-}
-
 Result<GenerationConfig> read_generation_config(const std::string& dir, int32_t vocab_size) {
   const std::string path = dir + "/generation_config.json";
   TRY_ASSIGN(const auto text, read_optional(path, kMaxConfigBytes));
@@ -80,6 +74,12 @@ TensorSummary summary_of(const NamedTensor& tensor) {
 }
 
 }  // namespace
+
+Result<ModelConfig> read_config(const std::string& dir) {
+  const std::string path = dir + "/config.json";
+  TRY_ASSIGN(const std::string text, read_file(path, kMaxConfigBytes));
+  return parse_config(text).with(path);
+}
 
 Result<Checkpoint> Checkpoint::open(const std::string& dir, int num_threads,
                                     const std::function<void(double fraction)>& progress) {

@@ -18,6 +18,10 @@ namespace stoker {
 /// A tokenizer.json beyond this is refused before it is read.
 inline constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
 
+/// The checked config.json of a checkpoint directory. Errors: kNotFound, kIo, and those of
+/// parse_config.
+Result<ModelConfig> read_config(const std::string& dir);
+
 /// What one tensor of the files is, for people.
 struct TensorSummary {
   std::string part;  ///< "routed experts", "attention", ...; "vision (unused)"
