@@ -110,7 +110,8 @@ Result<StatePlan> plan_state(const std::string& model, int64_t budget_bytes, int
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(const ModelConfig config, read_config(path));
   const KvShape shape = kv_shape(config);
-  TRY_ASSIGN(const KvPlan plan, plan_kv(shape, budget_bytes, max_num_seqs));
+  TRY_ASSIGN(const KvPlan plan,
+             plan_kv(shape, {.bytes = budget_bytes, .max_num_seqs = max_num_seqs}));
   StatePlan out{budget_bytes,       plan.total_bytes, plan.num_slots,
                 shape.slot_bytes(), plan.num_blocks,  shape.block_bytes(),
                 kBlockTokens,       plan.tokens(),    {}};

@@ -122,7 +122,7 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
   const KvShape shape = kv_shape(c);
   const int64_t num_blocks = blocks_for(static_cast<int64_t>(ids.size()));
   TRY_ASSIGN(const KvPlan plan,
-             plan_kv(shape, shape.slot_bytes() + num_blocks * shape.block_bytes(), 1));
+             plan_kv(shape, {.bytes = shape.slot_bytes() + num_blocks * shape.block_bytes()}));
   TRY_ASSIGN(const auto store, KvStore::create(shape, plan));
   auto state = SequenceState::create(*store, num_blocks);
   CHECK(state && state->reserve(static_cast<int64_t>(ids.size())), "the plan is for this sequence");

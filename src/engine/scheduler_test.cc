@@ -10,7 +10,8 @@ namespace stoker::engine {
 namespace {
 
 KvShape tiny_shape() {
-  return {.num_layers = 1,
+  return {.num_rings = 1,
+          .num_early_rings = 1,
           .head_dim = 32,
           .index_head_dim = 32,
           .window = 4,
@@ -20,8 +21,10 @@ KvShape tiny_shape() {
 
 std::unique_ptr<KvStore> store_of(int64_t num_blocks, int32_t num_slots) {
   const KvShape shape = tiny_shape();
-  KvPlan plan{num_slots, num_blocks,
-              num_slots * shape.slot_bytes() + num_blocks * shape.block_bytes()};
+  KvPlan plan;
+  plan.num_slots = num_slots;
+  plan.num_blocks = num_blocks;
+  plan.total_bytes = num_slots * shape.slot_bytes() + num_blocks * shape.block_bytes();
   return *KvStore::create(shape, plan);
 }
 

@@ -14,7 +14,8 @@ namespace stoker::engine {
 Result<std::unique_ptr<StepLoop>> StepLoop::create(const Model& model, int num_threads,
                                                    const EngineLimits& limits) {
   const KvShape shape = kv_shape(model.config());
-  TRY_ASSIGN(const KvPlan plan, plan_kv(shape, limits.kv_budget_bytes, limits.max_num_seqs));
+  TRY_ASSIGN(const KvPlan plan, plan_kv(shape, {.bytes = limits.kv_budget_bytes,
+                                                .max_num_seqs = limits.max_num_seqs}));
   TRY_ASSIGN(std::unique_ptr<KvStore> store, KvStore::create(shape, plan));
   return std::unique_ptr<StepLoop>(new StepLoop(model, num_threads, limits, std::move(store)));
 }

@@ -36,39 +36,52 @@ int64_t KvShape::open_group_bytes(size_t source) const {
 }
 
 int64_t KvShape::open_group_offset(size_t source) const {
-  int64_t offset = aligned(rings_bytes());
+  int64_t offset = aligned(history * int64_t{sizeof(int32_t)});
   for (size_t i = 0; i < source; ++i) offset += open_group_bytes(i);
   return offset;
 }
 
-int64_t KvShape::history_offset() const {
-  return open_group_offset(sources.size());
+int64_t KvShape::rings_offset() const {
+  return aligned(open_group_offset(sources.size()));
 }
 
 int64_t KvShape::slot_bytes() const {
-  return aligned(history_offset() + history * int64_t{sizeof(int32_t)});
+  return aligned(rings_offset() + num_rings * ring_bytes());
+}
+
+int64_t KvShape::image_unit_bytes() const {
+  return aligned(has_late_rings() ? std::max(early_bytes(), late_bytes()) : slot_bytes());
 }
 
 int64_t KvPlan::sequences_of(int64_t tokens) const {
   return std::min<int64_t>(num_slots, num_blocks / std::max<int64_t>(1, blocks_for(tokens)));
 }
 
-Result<KvPlan> plan_kv(const KvShape& shape, int64_t budget_bytes, int32_t max_num_seqs) {
-  const int64_t least = shape.slot_bytes() + shape.block_bytes();
-  if (budget_bytes < least) {
+Result<KvPlan> plan_kv(const KvShape& shape, const KvBudget& budget) {
+  const int64_t block = shape.block_bytes() + (budget.prefix_cache ? kIndexBytesPerBlock : 0);
+  const int64_t least = shape.slot_bytes() + block;
+  if (budget.bytes < least) {
     return Error{ErrorCode::kInvalidArgument,
                  "kv_budget: expected at least " + std::to_string(least) +
                      " bytes (one sequence of " + std::to_string(kBlockTokens) +
-                     " tokens), found " + std::to_string(budget_bytes),
+                     " tokens), found " + std::to_string(budget.bytes),
                  "kv_budget"};
   }
-  // Each slot is of use only with at least one block.
-  const int64_t most_slots = budget_bytes / least;
   KvPlan plan;
-  plan.num_slots = static_cast<int32_t>(std::min<int64_t>(max_num_seqs, most_slots));
-  const int64_t left = budget_bytes - plan.num_slots * shape.slot_bytes();
-  plan.num_blocks = std::min<int64_t>(left / shape.block_bytes(), INT32_MAX);
-  plan.total_bytes = plan.num_slots * shape.slot_bytes() + plan.num_blocks * shape.block_bytes();
+  plan.num_slots = static_cast<int32_t>(
+      std::clamp<int64_t>(std::min(budget.bytes / 2, budget.bytes - block) / shape.slot_bytes(), 1,
+                          std::max(budget.max_num_seqs, 1)));
+  int64_t left = budget.bytes - plan.num_slots * shape.slot_bytes();
+  if (budget.prefix_cache) {
+    const int64_t asked = budget.image_bytes >= 0 ? budget.image_bytes : budget.bytes / 8;
+    plan.num_image_units = std::min(asked, left - block) / shape.image_unit_bytes();
+    left -= plan.num_image_units * shape.image_unit_bytes();
+  }
+  plan.num_blocks = std::min<int64_t>(left / block, INT32_MAX);
+  if (budget.prefix_cache) plan.index_bytes = plan.num_blocks * kIndexBytesPerBlock;
+  plan.total_bytes = plan.num_slots * shape.slot_bytes() +
+                     plan.num_image_units * shape.image_unit_bytes() +
+                     plan.num_blocks * shape.block_bytes() + plan.index_bytes;
   return plan;
 }
 

@@ -16,7 +16,10 @@ inline constexpr int32_t kBlockTokens = 128;
 
 /// Sizes that a sequence's state depends on. A value; compared by every field.
 struct KvShape {
-  int32_t num_layers = 0;
+  int32_t num_rings = 0;  ///< window rings: one a layer, then one a draft stage
+  /// Rings, from the first, that every row fills. Those behind them are left out for the rows that
+  /// bounded replay does not run through the late layers; num_rings where there are no such rows.
+  int32_t num_early_rings = 0;
   int32_t head_dim = 0;        ///< multiple of 32
   int32_t index_head_dim = 0;  ///< multiple of 32
   int32_t window = 0;          ///< rows of each ring, the current one included
@@ -42,14 +45,20 @@ struct KvShape {
   int64_t latents_offset(size_t source) const;
   int64_t index_keys_offset(size_t source) const;
 
-  /// The fixed part of a sequence, its slot: the rings by layer, then the open groups by source (kv
-  /// rows, then gate rows), then the history.
-  int64_t ring_bytes() const { return window * window_record(); }
-  int64_t rings_bytes() const { return num_layers * ring_bytes(); }
+  /// The fixed part of a sequence, its slot: the history, the open groups by source (kv rows, then
+  /// gate rows), then the rings.
   int64_t open_group_bytes(size_t source) const;
   int64_t open_group_offset(size_t source) const;
-  int64_t history_offset() const;
+  int64_t rings_offset() const;
+  int64_t ring_bytes() const { return window * window_record(); }
   int64_t slot_bytes() const;
+
+  /// A slot ends its early part with the last early ring; the late part is the rest, and may be
+  /// empty. An image of a slot holds the early part, or both, each in a unit of this size.
+  int64_t early_bytes() const { return rings_offset() + num_early_rings * ring_bytes(); }
+  int64_t late_bytes() const { return slot_bytes() - early_bytes(); }
+  bool has_late_rings() const { return num_early_rings < num_rings; }
+  int64_t image_unit_bytes() const;
 };
 
 /// Blocks that hold `tokens` positions.
@@ -57,10 +66,20 @@ constexpr int64_t blocks_for(int64_t tokens) {
   return (tokens + kBlockTokens - 1) / kBlockTokens;
 }
 
+/// What there is to spend.
+struct KvBudget {
+  int64_t bytes = 0;
+  int32_t max_num_seqs = 1;
+  bool prefix_cache = false;
+  int64_t image_bytes = -1;  ///< of it for images of slots; -1: an eighth. With the prefix cache
+};
+
 /// How a budget is spent.
 struct KvPlan {
-  int32_t num_slots = 0;   ///< sequences that can have state at the same time
-  int64_t num_blocks = 0;  ///< shared by all of them
+  int32_t num_slots = 0;        ///< sequences that can have state at the same time
+  int64_t num_image_units = 0;  ///< images of slots, for the prefix cache
+  int64_t num_blocks = 0;       ///< shared by all sequences and the prefix cache
+  int64_t index_bytes = 0;      ///< what the prefix cache knows of the blocks
   int64_t total_bytes = 0;
 
   int64_t tokens() const { return num_blocks * kBlockTokens; }
@@ -68,8 +87,14 @@ struct KvPlan {
   int64_t sequences_of(int64_t tokens) const;
 };
 
-/// Slots for `max_num_seqs` sequences, all else in blocks. Error: kInvalidArgument, saying what it
-/// would need, where the budget does not hold one sequence of one block.
-Result<KvPlan> plan_kv(const KvShape& shape, int64_t budget_bytes, int32_t max_num_seqs);
+/// What the prefix cache keeps of a block beside its bytes: its token ids and its place in the
+/// tree.
+inline constexpr int64_t kIndexBytesPerBlock =
+    kBlockTokens * static_cast<int64_t>(sizeof(int32_t)) + 64;
+
+/// Slots for max_num_seqs sequences, but no more than a half of the budget; then images; all else
+/// in blocks. Error: kInvalidArgument, saying what it would need, where the budget does not hold
+/// one sequence of one block.
+Result<KvPlan> plan_kv(const KvShape& shape, const KvBudget& budget);
 
 }  // namespace stoker

@@ -11,12 +11,11 @@
 namespace stoker {
 
 Result<std::unique_ptr<KvStore>> KvStore::create(const KvShape& shape, const KvPlan& plan) {
-  void* memory = ::mmap(nullptr, static_cast<size_t>(plan.total_bytes), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto bytes = static_cast<size_t>(plan.total_bytes - plan.index_bytes);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return Error{
-        ErrorCode::kResourceExhausted,
-        "no memory for the KV state: asked for " + std::to_string(plan.total_bytes) + " bytes", ""};
+    return Error{ErrorCode::kResourceExhausted,
+                 "no memory for the KV state: asked for " + std::to_string(bytes) + " bytes", ""};
   }
   return std::unique_ptr<KvStore>(new KvStore(shape, plan, static_cast<uint8_t*>(memory)));
 }
@@ -26,16 +25,20 @@ KvStore::KvStore(KvShape shape, const KvPlan& plan, uint8_t* memory)
       plan_(plan),
       slot_bytes_(shape_.slot_bytes()),
       block_bytes_(shape_.block_bytes()),
+      unit_bytes_(shape_.image_unit_bytes()),
+      mapped_bytes_(plan.total_bytes - plan.index_bytes),
       memory_(memory),
       references_(static_cast<size_t>(plan.num_blocks), 0),
       slot_taken_(static_cast<size_t>(plan.num_slots), false) {
   // Taken from the back: the lowest first.
   for (int64_t i = plan.num_blocks; i-- > 0;) free_blocks_.push_back(static_cast<BlockId>(i));
   for (int32_t i = plan.num_slots; i-- > 0;) free_slots_.push_back(static_cast<SlotId>(i));
+  for (int64_t i = plan.num_image_units; i-- > 0;)
+    free_units_.push_back(static_cast<ImageUnitId>(i));
 }
 
 KvStore::~KvStore() {
-  ::munmap(memory_, static_cast<size_t>(plan_.total_bytes));
+  ::munmap(memory_, static_cast<size_t>(mapped_bytes_));
 }
 
 std::optional<SlotId> KvStore::take_slot() {
@@ -77,7 +80,24 @@ void KvStore::release_block(BlockId block) {
 }
 
 uint8_t* KvStore::block(BlockId block) {
-  return memory_ + plan_.num_slots * slot_bytes_ + static_cast<int64_t>(block) * block_bytes_;
+  return memory_ + plan_.num_slots * slot_bytes_ + plan_.num_image_units * unit_bytes_ +
+         static_cast<int64_t>(block) * block_bytes_;
+}
+
+std::optional<ImageUnitId> KvStore::take_image_unit() {
+  if (free_units_.empty()) return std::nullopt;
+  const ImageUnitId taken = free_units_.back();
+  free_units_.pop_back();
+  return taken;
+}
+
+void KvStore::release_image_unit(ImageUnitId unit) {
+  DCHECK(num_free_image_units() < plan_.num_image_units, "a unit is released once");
+  free_units_.push_back(unit);
+}
+
+uint8_t* KvStore::image_unit(ImageUnitId unit) {
+  return memory_ + plan_.num_slots * slot_bytes_ + static_cast<int64_t>(unit) * unit_bytes_;
 }
 
 std::string KvStore::integrity_problem(const std::vector<int32_t>& expected_references) const {

@@ -1,5 +1,5 @@
-// The memory of all sequences: slots for what is fixed, reference-counted blocks for what grows.
-// Reserved once, at load; nothing is allocated afterwards.
+// The memory of all sequences: slots for what is fixed, units for images of slots, and
+// reference-counted blocks for what grows. Reserved once, at load; nothing is allocated afterwards.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace stoker {
 
-/// A block of the pool, and a slot. Distinct types, so that neither is taken for the other or for a
-/// count.
+/// A block of the pool, a slot, a unit of an image. Distinct types, so that none is taken for
+/// another or for a count.
 enum class BlockId : int32_t {};
 enum class SlotId : int32_t {};
+enum class ImageUnitId : int32_t {};
 
 /// Owned by the engine; used by its thread alone. Bytes of different blocks and slots may be
 /// written by different workers.
@@ -44,6 +45,12 @@ class KvStore {
   int32_t block_references(BlockId block) const { return references_[static_cast<size_t>(block)]; }
   uint8_t* block(BlockId block);
 
+  /// A unit with any content, or none where all are taken.
+  std::optional<ImageUnitId> take_image_unit();
+  void release_image_unit(ImageUnitId unit);
+  uint8_t* image_unit(ImageUnitId unit);
+
+  int64_t num_free_image_units() const { return static_cast<int64_t>(free_units_.size()); }
   int64_t num_free_blocks() const { return static_cast<int64_t>(free_blocks_.size()); }
   int64_t num_free_slots() const { return static_cast<int64_t>(free_slots_.size()); }
 
@@ -59,10 +66,13 @@ class KvStore {
   const KvPlan plan_;
   const int64_t slot_bytes_;
   const int64_t block_bytes_;
-  uint8_t* memory_;  // mapped: the slots, then the blocks
+  const int64_t unit_bytes_;
+  const int64_t mapped_bytes_;
+  uint8_t* memory_;  // mapped: the slots, the units, the blocks
   std::vector<int32_t> references_;
   std::vector<BlockId> free_blocks_;
   std::vector<SlotId> free_slots_;
+  std::vector<ImageUnitId> free_units_;
   std::vector<bool> slot_taken_;
 };
 

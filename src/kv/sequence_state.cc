@@ -1,11 +1,25 @@
 #include "kv/sequence_state.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
 
 namespace stoker {
+
+uint8_t* SlotImage::window_row(int32_t ring, int64_t position) const {
+  const int64_t offset =
+      ring * shape_->ring_bytes() + position % shape_->window * shape_->window_record();
+  if (ring < shape_->num_early_rings || !shape_->has_late_rings())
+    return early_ + shape_->rings_offset() + offset;
+  if (late_ == nullptr) return nullptr;
+  return late_ + offset - shape_->num_early_rings * shape_->ring_bytes();
+}
+
+int32_t* SlotImage::history() const {
+  return reinterpret_cast<int32_t*>(early_);
+}
 
 std::optional<SequenceState> SequenceState::create(KvStore& store, int64_t max_blocks) {
   const auto slot = store.take_slot();
@@ -23,12 +37,16 @@ SequenceState::SequenceState(SequenceState&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)),
       slot_(other.slot_),
       length_(other.length_),
+      shared_until_(other.shared_until_),
+      late_from_(other.late_from_),
       blocks_(std::move(other.blocks_)) {}
 
 SequenceState& SequenceState::operator=(SequenceState&& other) noexcept {
   std::swap(store_, other.store_);
   std::swap(slot_, other.slot_);
   std::swap(length_, other.length_);
+  std::swap(shared_until_, other.shared_until_);
+  std::swap(late_from_, other.late_from_);
   std::swap(blocks_, other.blocks_);
   return *this;
 }
@@ -51,10 +69,38 @@ bool SequenceState::reserve(int64_t positions) {
   return true;
 }
 
+void SequenceState::share(std::span<const BlockId> blocks) {
+  CHECK(blocks_.empty() && length_ == 0, "only an empty state begins with shared blocks");
+  for (const BlockId block : blocks) {
+    store_->retain_block(block);
+    blocks_.push_back(block);
+  }
+  shared_until_ = static_cast<int64_t>(blocks.size()) * kBlockTokens;
+}
+
+void SequenceState::replace_block(int64_t index, BlockId same) {
+  BlockId& block = blocks_[static_cast<size_t>(index)];
+  store_->retain_block(same);
+  store_->release_block(block);
+  block = same;
+}
+
+void SequenceState::restore(const SlotImage& image, int64_t length) {
+  CHECK(length % kBlockTokens == 0 && blocks_missing(length) <= 0,
+        "an image ends with a block that is there");
+  const KvShape& shape = store_->shape();
+  uint8_t* slot = store_->slot(slot_);
+  std::memcpy(slot, image.early(), static_cast<size_t>(shape.early_bytes()));
+  if (image.late() != nullptr) {
+    std::memcpy(slot + shape.early_bytes(), image.late(), static_cast<size_t>(shape.late_bytes()));
+  }
+  length_ = length;
+}
+
 const uint8_t* SequenceState::window_row(int32_t layer, int64_t position) const {
   DCHECK(position >= 0, "positions start at 0");
   const KvShape& shape = store_->shape();
-  return store_->slot(slot_) + layer * shape.ring_bytes() +
+  return store_->slot(slot_) + shape.rings_offset() + layer * shape.ring_bytes() +
          position % shape.window * shape.window_record();
 }
 
@@ -108,7 +154,7 @@ int32_t SequenceState::num_open(size_t source) const {
 }
 
 int32_t* SequenceState::history_data() const {
-  return reinterpret_cast<int32_t*>(store_->slot(slot_) + store_->shape().history_offset());
+  return reinterpret_cast<int32_t*>(store_->slot(slot_));
 }
 
 int32_t SequenceState::history(int32_t back) const {

@@ -6,11 +6,34 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kv/kv_store.h"
 
 namespace stoker {
+
+/// A copy of a slot as it is after the first `n` positions, n a multiple of kBlockTokens, so that
+/// no group is open. Borrows the units of the store that it lies in. A value.
+class SlotImage {
+ public:
+  /// late: null where the late rings are not held, or are in the early part (no late rings).
+  SlotImage(const KvShape& shape, uint8_t* early, uint8_t* late)
+      : shape_(&shape), early_(early), late_(late) {}
+
+  bool is_whole() const { return late_ != nullptr || !shape_->has_late_rings(); }
+  /// The row of a position in [n - window, n); null for a late ring that is not held.
+  uint8_t* window_row(int32_t ring, int64_t position) const;
+  /// [history] classes, oldest first.
+  int32_t* history() const;
+  const uint8_t* early() const { return early_; }
+  const uint8_t* late() const { return late_; }
+
+ private:
+  const KvShape* shape_;
+  uint8_t* early_;
+  uint8_t* late_;
+};
 
 /// Holds a slot and blocks of a store, and gives them back when it goes. Movable, not copyable.
 /// Must not outlive the store.
@@ -40,6 +63,23 @@ class SequenceState {
   }
   const std::vector<BlockId>& blocks() const { return blocks_; }
 
+  /// Begins an empty state with blocks that are filled, one more reference to each. Their entries
+  /// are read only: others may share them.
+  void share(std::span<const BlockId> blocks);
+  /// Positions below this one lie in shared blocks: their entries are there and must not be
+  /// written.
+  int64_t shared_until() const { return shared_until_; }
+  /// Gives block number `index` back for one with the same content, which it shares from now on.
+  void replace_block(int64_t index, BlockId same);
+
+  /// Makes the slot what it was at `length` positions, which have blocks.
+  void restore(const SlotImage& image, int64_t length);
+
+  /// Bounded replay: positions below this one do not run the late layers and have no rows in the
+  /// late rings.
+  int64_t late_from() const { return late_from_; }
+  void set_late_from(int64_t position) { late_from_ = position; }
+
   /// The window record of a layer at a position: one slot of its ring, which holds the last
   /// `window` positions.
   uint8_t* window_row(int32_t layer, int64_t position);
@@ -64,6 +104,7 @@ class SequenceState {
   /// Engram class of the token `back` positions before the end (1 is the last one); kNoToken where
   /// there is none.
   int32_t history(int32_t back) const;
+  int32_t history_size() const { return store_->shape().history; }
   void push_history(int32_t token_class);
 
   static constexpr int32_t kNoToken = -1;
@@ -77,6 +118,8 @@ class SequenceState {
   KvStore* store_;  // null: moved from
   SlotId slot_;
   int64_t length_ = 0;
+  int64_t shared_until_ = 0;
+  int64_t late_from_ = 0;
   std::vector<BlockId> blocks_;  // capacity max_blocks
 };
 

@@ -8,7 +8,8 @@ namespace stoker {
 namespace {
 
 KvShape tiny_shape() {
-  KvShape shape{.num_layers = 2,
+  KvShape shape{.num_rings = 2,
+                .num_early_rings = 1,
                 .head_dim = 32,
                 .index_head_dim = 32,
                 .window = 4,
@@ -25,7 +26,7 @@ class SequenceStateTest : public ::testing::Test {
   }
 
   std::unique_ptr<KvStore> store_ =
-      *KvStore::create(tiny_shape(), *plan_kv(tiny_shape(), 100'000, 3));
+      *KvStore::create(tiny_shape(), *plan_kv(tiny_shape(), {.bytes = 100'000, .max_num_seqs = 3}));
 };
 
 TEST_F(SequenceStateTest, RingsKeepTheLastWindowOfEachLayer) {
@@ -115,6 +116,50 @@ TEST_F(SequenceStateTest, ReserveFillsTheStoreToTheLastBlock) {
   EXPECT_EQ(store_->num_free_blocks(), 0);
   EXPECT_FALSE(s.reserve(all * kBlockTokens + 1));
   EXPECT_EQ(s.blocks_missing(all * kBlockTokens + 1), 1);
+}
+
+TEST_F(SequenceStateTest, AnImageGivesTheSlotBack) {
+  std::vector<uint8_t> early(static_cast<size_t>(tiny_shape().image_unit_bytes()));
+  std::vector<uint8_t> late(early.size());
+  const KvShape shape = tiny_shape();
+  const SlotImage whole(shape, early.data(), late.data());
+  const SlotImage part(shape, early.data(), nullptr);
+  EXPECT_TRUE(whole.is_whole());
+  EXPECT_FALSE(part.is_whole());
+  EXPECT_EQ(part.window_row(1, 5), nullptr);
+  for (int64_t position = 124; position < 128; ++position) {
+    *whole.window_row(0, position) = static_cast<uint8_t>(position);
+    *whole.window_row(1, position) = static_cast<uint8_t>(position + 100);
+  }
+  whole.history()[0] = 7;
+  whole.history()[1] = 8;
+  SequenceState s = state();
+  ASSERT_TRUE(s.reserve(128));
+  s.restore(part, 128);
+  EXPECT_EQ(s.length(), 128);
+  EXPECT_EQ(s.history(1), 8);
+  EXPECT_EQ(s.history(2), 7);
+  EXPECT_EQ(*s.window_row(0, 126), 126);
+  EXPECT_EQ(*s.window_row(1, 126), 0) << "not held";
+  s.restore(whole, 128);
+  EXPECT_EQ(*s.window_row(1, 126), 226);
+}
+
+TEST_F(SequenceStateTest, SharedBlocksGoWithTheirLastUser) {
+  const int64_t all = store_->num_free_blocks();
+  SequenceState second = state();
+  {
+    SequenceState first = state();
+    ASSERT_TRUE(first.reserve(256));
+    second.share(std::span(first.blocks()).first(1));
+    EXPECT_EQ(second.shared_until(), 128);
+    ASSERT_TRUE(second.reserve(256));
+    EXPECT_EQ(store_->num_free_blocks(), all - 3);
+    second.replace_block(1, first.blocks()[1]);
+    EXPECT_EQ(store_->num_free_blocks(), all - 2);
+    EXPECT_EQ(store_->block_references(first.blocks()[1]), 2);
+  }
+  EXPECT_EQ(store_->num_free_blocks(), all - 2);
 }
 
 TEST_F(SequenceStateTest, NoStateWithoutASlot) {

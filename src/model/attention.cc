@@ -35,8 +35,9 @@ std::vector<float> queries(Step& step, int32_t layer, const std::vector<float>& 
   return q;
 }
 
-// Window records of this step's rows: [rows, window_record_bytes].
-std::vector<uint8_t> window_records(Step& step, int32_t layer, const std::vector<float>& x) {
+}  // namespace
+
+WindowRecords window_records(Step& step, int32_t layer, const std::vector<float>& x) {
   const ModelConfig& c = step.config();
   const int64_t dim = c.head_dim;
   const int64_t pairs = c.qk_rope_head_dim / 2;
@@ -44,25 +45,49 @@ std::vector<uint8_t> window_records(Step& step, int32_t layer, const std::vector
   const std::vector<float>& turns = turns_of(step, layer);
   std::vector<float> kv =
       lin(step, x, step.model.weights->layers[static_cast<size_t>(layer)].attn.wkv);
-  std::vector<uint8_t> records(static_cast<size_t>(step.num_rows() * window_record_bytes(dim)));
+  WindowRecords records{
+      std::vector<uint8_t>(static_cast<size_t>(step.num_rows() * window_record_bytes(dim))),
+      step.first_row, step.segment_rows};
   step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
     float* vector = kv.data() + row * dim;
     kernels::rms_norm(vector, norm.data(), dim, c.rms_norm_eps, vector);
     kernels::rotate(vector, dim, turns.data() + row * 2 * pairs, pairs, false);
-    encode_window(vector, dim, records.data() + row * window_record_bytes(dim));
+    encode_window(vector, dim, records.bytes.data() + row * window_record_bytes(dim));
   });
   return records;
+}
+
+namespace {
+
+// The record of a position of a segment, in this step or in the ring; the ring has only the rows
+// before the step's.
+const uint8_t* window_record(const Step& step, int32_t layer, int32_t segment, int64_t position,
+                             const WindowRecords& records) {
+  const auto at = static_cast<size_t>(segment);
+  const SequenceState& state = *step.segments[at].state;
+  const auto end = state.length() + static_cast<int64_t>(step.segments[at].ids.size());
+  const int64_t row = records.first_row[at] + position - (end - records.segment_rows[at]);
+  if (row >= records.first_row[at])
+    return records.bytes.data() + row * window_record_bytes(step.config().head_dim);
+  return state.window_row(layer, position);
+}
+
+// The first position that has a window row in this layer.
+int64_t window_begin(const Step& step, int32_t layer, const SequenceState& state) {
+  const Replay& replay = step.model.replay;
+  return replay.mode != ReplayMode::kOff && layer >= replay.first_late ? state.late_from() : 0;
 }
 
 // The keys of one row in list order: its window by position, then the chosen compressed rows by
 // index. [n, dim].
 std::vector<float> keys_of(const Step& step, int32_t layer, size_t row,
-                           const std::vector<uint8_t>& records) {
+                           const WindowRecords& records) {
   const ModelConfig& c = step.config();
   const int64_t dim = c.head_dim;
   const Row& at = step.rows[row];
   const SequenceState& state = step.state(at);
-  const int64_t first = std::max<int64_t>(at.position - c.sliding_window + 1, 0);
+  const int64_t first =
+      std::max(at.position - c.sliding_window + 1, window_begin(step, layer, state));
   const int64_t num_window = at.position - first + 1;
   static const std::vector<int32_t> none;
   const bool long_range = c.compress_ratios[static_cast<size_t>(layer)] > 0;
@@ -72,13 +97,7 @@ std::vector<float> keys_of(const Step& step, int32_t layer, size_t row,
                           static_cast<size_t>(dim));
   float* out = keys.data();
   for (int64_t position = first; position <= at.position; ++position, out += dim) {
-    const int64_t in_step = position - state.length();  // rows of this step are not in the ring yet
-    const uint8_t* record =
-        in_step >= 0
-            ? records.data() + (step.first_row[static_cast<size_t>(at.segment)] + in_step) *
-                                   window_record_bytes(dim)
-            : state.window_row(layer, position);
-    decode_window(record, dim, out);
+    decode_window(window_record(step, layer, at.segment, position, records), dim, out);
   }
   if (!chosen.empty()) {
     const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
@@ -90,16 +109,18 @@ std::vector<float> keys_of(const Step& step, int32_t layer, size_t row,
   return keys;
 }
 
-// Puts the last rows of each segment into its rings.
-void keep_window(Step& step, int32_t layer, const std::vector<uint8_t>& records) {
+// Copies the window that ends before each captured position into its image.
+void capture_window(const Step& step, int32_t layer, int32_t segment,
+                    const WindowRecords& records) {
   const int64_t size = window_record_bytes(step.config().head_dim);
-  for (size_t s = 0; s < step.segments.size(); ++s) {
-    SequenceState& state = *step.segments[s].state;
-    const auto num_rows = static_cast<int64_t>(step.segments[s].ids.size());
-    for (int64_t i = std::max<int64_t>(0, num_rows - step.config().sliding_window); i < num_rows;
-         ++i) {
-      std::copy_n(records.begin() + (step.first_row[s] + i) * size, size,
-                  state.window_row(layer, state.length() + i));
+  const SequenceState& state = step.state({segment, 0, 0});
+  for (const Capture& capture : step.segments[static_cast<size_t>(segment)].captures) {
+    if (capture.image.window_row(layer, 0) == nullptr) continue;
+    const int64_t first =
+        std::max(capture.position - step.config().sliding_window, window_begin(step, layer, state));
+    for (int64_t position = first; position < capture.position; ++position) {
+      std::copy_n(window_record(step, layer, segment, position, records), size,
+                  capture.image.window_row(layer, position));
     }
   }
 }
@@ -122,7 +143,23 @@ std::vector<float> project_out(Step& step, const AttentionWeights& w,
 
 }  // namespace
 
-std::vector<float> attention(Step& step, int32_t layer, const std::vector<float>& x) {
+void keep_window(Step& step, int32_t layer, const WindowRecords& records) {
+  const int64_t size = window_record_bytes(step.config().head_dim);
+  step.pool.run(static_cast<int64_t>(step.segments.size()), [&](int64_t segment, int /*worker*/) {
+    const auto at = static_cast<size_t>(segment);
+    capture_window(step, layer, static_cast<int32_t>(segment), records);
+    SequenceState& state = *step.segments[at].state;
+    const auto end = state.length() + static_cast<int64_t>(step.segments[at].ids.size());
+    const int64_t kept = std::min<int64_t>(records.segment_rows[at], step.config().sliding_window);
+    const uint8_t* record =
+        records.bytes.data() + (records.first_row[at] + records.segment_rows[at] - kept) * size;
+    for (int64_t position = end - kept; position < end; ++position, record += size)
+      std::copy_n(record, size, state.window_row(layer, position));
+  });
+}
+
+std::vector<float> attention(Step& step, int32_t layer, const std::vector<float>& x,
+                             const WindowRecords& records) {
   const ModelConfig& c = step.config();
   const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
   const BlockConstants& constants = step.model.layers[static_cast<size_t>(layer)];
@@ -136,8 +173,6 @@ std::vector<float> attention(Step& step, int32_t layer, const std::vector<float>
     kernels::rms_norm(vector, constants.q_norm.data(), c.q_lora_rank, c.rms_norm_eps, vector);
   });
   const std::vector<float> q = queries(step, layer, q_low);
-  const std::vector<uint8_t> records = window_records(step, layer, x);
-  if (c.is_kv_source(layer)) compress(step, layer, x);
   if (c.is_index_source(layer)) select(step, layer, x, q_low);
 
   const std::vector<float>& turns = turns_of(step, layer);

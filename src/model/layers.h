@@ -37,6 +37,7 @@ struct ModelParts {
   std::vector<float> freq_compress;
   std::vector<int32_t> token_map;       ///< [vocab_size]; empty without Engram
   std::vector<EngramHash> engram_hash;  ///< one, or none without Engram
+  Replay replay;
   std::vector<int32_t>
       source_number;  ///< [layers]: index into KvShape::sources of the layer's KV source, or -1
 };
@@ -56,8 +57,10 @@ struct Step {
   Trace* trace = nullptr;
 
   std::vector<Row> rows{};
-  std::vector<int64_t> first_row{};  ///< [segments]: flat number of its first row
-  std::vector<float> streams{};      ///< [rows, hc, hidden]
+  std::vector<int64_t> number{};        ///< [rows]: flat number in the batch
+  std::vector<int64_t> first_row{};     ///< [segments]: index of its first row, if it has any
+  std::vector<int64_t> segment_rows{};  ///< [segments]
+  std::vector<float> streams{};         ///< [rows, hc, hidden]
   // [rows, qk_rope_head_dim]: kernels::rotation of each row's position.
   std::vector<float> turn_window{};
   std::vector<float> turn_compress{};
@@ -96,8 +99,28 @@ std::vector<float> collapse_and_norm(Step& step, const std::vector<float>& pre,
                                      const std::vector<float>& norm);
 void expand(Step& step, const std::vector<float>& y, const Mixes& mixes);
 void engram(Step& step, int32_t layer);
-std::vector<float> attention(Step& step, int32_t layer, const std::vector<float>& x);
 std::vector<float> moe(Step& step, int32_t layer, const std::vector<float>& x);
+
+/// Window records of a layer for the rows that its step had when they were made: each segment's
+/// rows end with its last one.
+struct WindowRecords {
+  std::vector<uint8_t> bytes;         ///< [rows, window_record_bytes]
+  std::vector<int64_t> first_row;     ///< [segments]
+  std::vector<int64_t> segment_rows;  ///< [segments]
+};
+WindowRecords window_records(Step& step, int32_t layer, const std::vector<float>& x);
+
+/// Attends to the windows and, after compress() of its source, to the chosen rows; keeps the window
+/// records in the rings and in the images of captures.
+std::vector<float> attention(Step& step, int32_t layer, const std::vector<float>& x,
+                             const WindowRecords& records);
+
+/// Puts the last records of each segment into its images and rings; after attention() it is done.
+void keep_window(Step& step, int32_t layer, const WindowRecords& records);
+
+/// Leaves only the rows from their states' late_from() on in the step, in x [rows, hidden] and in
+/// pre [rows, hc].
+void keep_late_rows(Step& step, std::vector<float>& x, std::vector<float>& pre);
 
 /// Appends the latents and index keys of the groups that end in this step to the states' KV
 /// sources.

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -89,11 +90,14 @@ void embed(Step& step) {
   for (size_t s = 0; s < step.segments.size(); ++s) {
     const Segment& segment = step.segments[s];
     step.first_row.push_back(step.num_rows());
+    step.segment_rows.push_back(static_cast<int64_t>(segment.ids.size()));
     for (size_t i = 0; i < segment.ids.size(); ++i) {
       step.rows.push_back({static_cast<int32_t>(s), static_cast<int32_t>(i),
                            segment.state->length() + static_cast<int64_t>(i)});
     }
   }
+  step.number.resize(step.rows.size());
+  std::iota(step.number.begin(), step.number.end(), 0);
   const int64_t hidden = c.hidden_size;
   const int64_t turn = c.qk_rope_head_dim;
   step.streams.resize(static_cast<size_t>(step.num_rows() * c.hc_mult * hidden));
@@ -114,6 +118,21 @@ void embed(Step& step) {
   });
 }
 
+// What a layer adds to the memory of its sequences. After the last KV source's, only the rows that
+// run the late layers stay in the step.
+WindowRecords remember(Step& step, int32_t layer, std::vector<float>& x, std::vector<float>& pre) {
+  const Replay& replay = step.model.replay;
+  if (step.config().is_kv_source(layer)) compress(step, layer, x);
+  const bool is_gate = replay.mode != ReplayMode::kOff && layer == replay.last_source;
+  if (is_gate && replay.first_late == layer) keep_late_rows(step, x, pre);
+  WindowRecords records = window_records(step, layer, x);
+  if (is_gate && replay.first_late > layer) {
+    keep_late_rows(step, x, pre);
+    if (step.rows.empty()) keep_window(step, layer, records);
+  }
+  return records;
+}
+
 // One block. `pre` are the coefficients that the site before it made: each site's input is mixed
 // with its predecessor's.
 void run_layer(Step& step, int32_t layer, std::vector<float>& pre) {
@@ -122,10 +141,12 @@ void run_layer(Step& step, int32_t layer, std::vector<float>& pre) {
   if (step.config().engram_index_of(layer) >= 0) engram(step, layer);
 
   step.note_streams(layer, "attn_streams");
-  const Mixes attn = mixes(step, w.hc_attn.fn, constants.hc_attn_base, constants.hc_attn_scale);
   std::vector<float> x = collapse_and_norm(step, pre, constants.attn_norm);
   step.note(layer, "attn_in", x);
-  std::vector<float> y = attention(step, layer, x);
+  const WindowRecords records = remember(step, layer, x, pre);
+  if (step.rows.empty()) return;
+  const Mixes attn = mixes(step, w.hc_attn.fn, constants.hc_attn_base, constants.hc_attn_scale);
+  std::vector<float> y = attention(step, layer, x, records);
   step.note(layer, "attn_out", y);
   expand(step, y, attn);
 
@@ -143,17 +164,33 @@ void head(Step& step, const std::vector<float>& hidden, std::span<const int64_t>
           float* logits) {
   const ModelConfig& c = step.config();
   std::vector<float> rows;
-  for (const int64_t row : wanted) {
-    const auto first = hidden.begin() + row * c.hidden_size;
+  for (const int64_t number : wanted) {
+    const auto row = std::lower_bound(step.number.begin(), step.number.end(), number);
+    const auto first = hidden.begin() + (row - step.number.begin()) * c.hidden_size;
     rows.insert(rows.end(), first, first + c.hidden_size);
   }
   kernels::product(step.pool, {rows.data(), static_cast<int64_t>(wanted.size()), c.hidden_size},
                    step.model.weights->head, logits, c.vocab_size);
 }
 
+// The classes of the tokens before each captured position.
+void capture_history(const Step& step, const Segment& segment) {
+  const int32_t kept = segment.state->history_size();
+  for (const Capture& capture : segment.captures) {
+    for (int32_t back = 1; back <= kept; ++back) {
+      const int64_t index = capture.position - back - segment.state->length();
+      capture.image.history()[kept - back] =
+          index >= 0
+              ? step.model.token_map[static_cast<size_t>(segment.ids[static_cast<size_t>(index)])]
+              : segment.state->history(static_cast<int32_t>(-index));
+    }
+  }
+}
+
 // Every segment's state now holds its rows.
 void commit(const Step& step) {
   for (const Segment& segment : step.segments) {
+    capture_history(step, segment);
     if (!step.model.token_map.empty()) {
       for (const int32_t id : segment.ids) {
         segment.state->push_history(step.model.token_map[static_cast<size_t>(id)]);
@@ -193,6 +230,41 @@ std::vector<float> decode_all(const Weight& weight) {
   return out;
 }
 
+void keep_late_rows(Step& step, std::vector<float>& x, std::vector<float>& pre) {
+  std::vector<size_t> kept;
+  std::fill(step.segment_rows.begin(), step.segment_rows.end(), 0);
+  for (size_t row = 0; row < step.rows.size(); ++row) {
+    const Row& at = step.rows[row];
+    if (at.position < step.state(at).late_from()) continue;
+    const auto segment = static_cast<size_t>(at.segment);
+    if (step.segment_rows[segment]++ == 0)
+      step.first_row[segment] = static_cast<int64_t>(kept.size());
+    kept.push_back(row);
+  }
+  if (kept.size() == step.rows.size()) return;
+  // Rows only move towards the front.
+  const auto gather = [&kept, num_rows = step.rows.size()](auto& values) {
+    const size_t width = values.size() / num_rows;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i] != i) {
+        std::move(values.begin() + static_cast<int64_t>(kept[i] * width),
+                  values.begin() + static_cast<int64_t>((kept[i] + 1) * width),
+                  values.begin() + static_cast<int64_t>(i * width));
+      }
+    }
+    values.resize(kept.size() * width);
+  };
+  gather(x);
+  gather(pre);
+  gather(step.streams);
+  gather(step.turn_window);
+  gather(step.turn_compress);
+  gather(step.chosen);
+  gather(step.candidates);
+  gather(step.number);
+  gather(step.rows);
+}
+
 struct Model::State {
   ModelParts parts;
 };
@@ -202,13 +274,15 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
-Result<Model> Model::create(const Checkpoint& checkpoint, std::vector<int32_t> token_map) {
+Result<Model> Model::create(const Checkpoint& checkpoint, std::vector<int32_t> token_map,
+                            const Replay& replay) {
   if (!checkpoint.config().engram_layer_ids.empty()) {
     if (auto checked = check_token_map(checkpoint.config(), token_map); !checked)
       return std::move(checked).error();
   }
   auto state = std::make_unique<State>();
   state->parts = make_parts(checkpoint, std::move(token_map));
+  state->parts.replay = replay;
   return Model(std::move(state));
 }
 
@@ -216,8 +290,14 @@ const ModelConfig& Model::config() const {
   return *state_->parts.config;
 }
 
-KvShape kv_shape(const ModelConfig& c) {
-  KvShape shape{.num_layers = c.num_hidden_layers,
+const Replay& Model::replay() const {
+  return state_->parts.replay;
+}
+
+KvShape kv_shape(const ModelConfig& c, const Replay& replay) {
+  const int32_t num_rings = c.num_hidden_layers + c.num_nextn_predict_layers;
+  KvShape shape{.num_rings = num_rings,
+                .num_early_rings = replay.mode == ReplayMode::kOff ? num_rings : replay.first_late,
                 .head_dim = c.head_dim,
                 .index_head_dim = c.index_head_dim,
                 .window = c.sliding_window,
@@ -238,9 +318,12 @@ void Model::forward(WorkerPool& pool, std::span<const Segment> batch,
   std::vector<float> pre(step.rows.size() * static_cast<size_t>(c.hc_mult), 0.0F);
   for (size_t row = 0; row < step.rows.size(); ++row)
     pre[row * static_cast<size_t>(c.hc_mult)] = 1.0F;
-  for (int32_t layer = 0; layer < c.num_hidden_layers; ++layer) run_layer(step, layer, pre);
-  const std::vector<float> hidden = collapse_and_norm(step, pre, state_->parts.norm);
-  head(step, hidden, wanted, logits);
+  for (int32_t layer = 0; layer < c.num_hidden_layers && !step.rows.empty(); ++layer)
+    run_layer(step, layer, pre);
+  if (!wanted.empty()) {
+    const std::vector<float> hidden = collapse_and_norm(step, pre, state_->parts.norm);
+    head(step, hidden, wanted, logits);
+  }
   commit(step);
 }
 

@@ -28,7 +28,8 @@ class ModelTest : public ::testing::Test {
     ASSERT_TRUE(model) << model.error().message;
     model_ = std::make_unique<Model>(*std::move(model));
     const KvShape shape = kv_shape(checkpoint_->config());
-    auto store = KvStore::create(shape, *plan_kv(shape, int64_t{16} << 20, 8));
+    auto store =
+        KvStore::create(shape, *plan_kv(shape, {.bytes = int64_t{16} << 20, .max_num_seqs = 8}));
     ASSERT_TRUE(store);
     store_ = *std::move(store);
   }

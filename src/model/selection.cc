@@ -40,17 +40,20 @@ void close_groups(const Segment& segment, int32_t segment_number, size_t source,
     std::copy_n(kv + row * dim, dim, group_kv.begin() + filled * dim);
     std::copy_n(gate + row * dim, dim, group_gate.begin() + filled * dim);
     if (++filled < ratio) continue;
-    out.groups.push_back({segment_number, state.length() + row + 1 - ratio});
+    filled = 0;
+    const int64_t position = state.length() + row + 1 - ratio;
+    if (position < state.shared_until()) continue;  // it is there
+    out.groups.push_back({segment_number, position});
     out.latents.resize(out.groups.size() * static_cast<size_t>(dim));
     kernels::pool_group(group_kv.data(), group_gate.data(), ratio, dim,
                         out.latents.data() + (out.groups.size() - 1) * static_cast<size_t>(dim));
-    filled = 0;
   }
   std::copy_n(group_kv.begin(), filled * dim, state.open_kv(source));
   std::copy_n(group_gate.begin(), filled * dim, state.open_gate(source));
 }
 
-// The groups that end with the rows of this step, pooled but not yet normalised.
+// The groups that end with the rows of this step and are not in shared blocks, pooled but not yet
+// normalised.
 Groups pool(Step& step, int32_t layer, const std::vector<float>& x) {
   const ModelConfig& c = step.config();
   const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
@@ -58,8 +61,13 @@ Groups pool(Step& step, int32_t layer, const std::vector<float>& x) {
   Groups out;
   std::vector<float> kv = lin(step, x, w.compressor_wkv);
   if (c.compress_ratios[static_cast<size_t>(layer)] == 1) {  // a group is a token: nothing to weigh
-    for (const Row& row : step.rows) out.groups.push_back({row.segment, row.position});
-    out.latents = std::move(kv);
+    for (size_t row = 0; row < step.rows.size(); ++row) {
+      const Row& at = step.rows[row];
+      if (at.position < step.state(at).shared_until()) continue;  // it is there
+      out.groups.push_back({at.segment, at.position});
+      const auto first = kv.begin() + static_cast<int64_t>(row) * dim;
+      out.latents.insert(out.latents.end(), first, first + dim);
+    }
     return out;
   }
   const std::vector<float> gate = lin(step, x, w.compressor_wgate);
@@ -81,25 +89,27 @@ std::vector<float> scores_of(Step& step, int32_t layer, size_t row, const float*
   const SequenceState& state = step.state(step.rows[row]);
   const int64_t visible =
       (step.rows[row].position + 1) / c.compress_ratios[static_cast<size_t>(layer)];
-  std::vector<float> scores(static_cast<size_t>(visible));
-  for (int64_t entry = 0; entry < visible;) {
-    const int64_t count = std::min(state.entries_together(number, entry), visible - entry);
-    kernels::index_scores(q, weights, c.index_n_heads, c.index_head_dim,
-                          state.index_key(number, entry), count, scores.data() + entry);
-    entry += count;
-  }
+  std::vector<float> scores(static_cast<size_t>(visible), arith::kNegInf);
+  const auto score = [&](int64_t begin, int64_t end) {
+    for (int64_t entry = begin; entry < end;) {
+      const int64_t count = std::min(state.entries_together(number, entry), end - entry);
+      kernels::index_scores(q, weights, c.index_n_heads, c.index_head_dim,
+                            state.index_key(number, entry), count, scores.data() + entry);
+      entry += count;
+    }
+  };
   const int32_t first = c.candidate_source_layer_id;
+  if (first < 0 || layer <= first) {
+    score(0, visible);
+  } else {
+    for (const int64_t block : step.candidates[row]) {
+      const int64_t begin = block * c.candidate_block_size;
+      score(std::min(begin, visible), std::min(begin + c.candidate_block_size, visible));
+    }
+  }
   if (layer == first) {
     kernels::candidate_blocks(scores.data(), visible, c.candidate_topk_blocks,
                               c.candidate_block_size, step.candidates[row]);
-  } else if (first >= 0 && layer > first) {
-    std::vector<float> kept(scores.size(), arith::kNegInf);
-    for (const int64_t block : step.candidates[row]) {
-      const int64_t begin = std::min(block * c.candidate_block_size, visible);
-      const int64_t end = std::min(begin + c.candidate_block_size, visible);
-      std::copy(scores.begin() + begin, scores.begin() + end, kept.begin() + begin);
-    }
-    scores.swap(kept);
   }
   return scores;
 }
