@@ -18,6 +18,7 @@
 #include "stoker/log.h"
 #include "stoker/request.h"
 #include "stoker/result.h"
+#include "stoker/stats.h"
 
 namespace stoker {
 
@@ -36,13 +37,26 @@ struct ModelInfo {
 /// opening thread.
 using ProgressSink = std::function<void(const std::string& phase, double fraction)>;
 
+/// Which rows of a prompt run the layers after the last KV source (docs/numerics.md).
+enum class BoundedReplay {
+  kOff,      ///< all
+  kExact,    ///< those that are needed for the bits of kOff; kOff where the model does not allow it
+  kCompact,  ///< fewer: faster, and other answers. Open fails where the model does not allow it
+};
+
 struct EngineOptions {
-  int num_threads = 0;   ///< 0: the physical cores that this process may use
-  int max_num_seqs = 8;  ///< sequences that run at the same time; more wait
-  /// Bytes for the state of all sequences; 0: a half of the memory that this process may use beside
-  /// the weights, and never more than all sequences can use.
+  int num_threads = 0;     ///< 0: the physical cores that this process may use
+  int max_num_seqs = 256;  ///< sequences that run at the same time; more wait
+  /// Bytes for the state of all sequences and the prefix cache; 0: a half of the memory that this
+  /// process may use beside the weights, and never more than all sequences can use.
   int64_t kv_budget_bytes = 0;
-  int max_queue = 1024;   ///< requests that wait; one more is kOverloaded
+  int max_queue = 1024;               ///< requests that wait; one more is kOverloaded
+  int max_num_batched_tokens = 1024;  ///< rows of a step at most; at least max_num_seqs
+  bool use_priorities = false;        ///< serve by Request::priority, then by arrival
+  bool prefix_caching = true;         ///< begin where an earlier request already was
+  int64_t image_budget_bytes = -1;    ///< of the budget, for places to begin at; -1: an eighth
+  int image_interval = 512;  ///< tokens between these places, a multiple of 128; 0: ends only
+  BoundedReplay bounded_replay = BoundedReplay::kExact;
   LogSink log;            ///< may be null
   ProgressSink progress;  ///< may be null
 };
@@ -95,6 +109,12 @@ class Engine {
   /// began.
   virtual Result<std::unique_ptr<Stream>> submit(Request request,
                                                  std::function<void()> ready = {}) = 0;
+
+  /// What it has done and does. From any thread, and nobody waits.
+  virtual EngineStats stats() const = 0;
+
+  /// Forgets all cached prefixes before the next step.
+  virtual void reset_prefix_cache() = 0;
 
   /// Whether steps are being taken when there is work: false after a fault that ended the engine
   /// thread.

@@ -1,6 +1,7 @@
 // What a caller asks for: a prompt, how to sample, when to stop. Plain values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -54,6 +55,11 @@ struct Request {
   std::optional<int32_t> max_tokens;  ///< >= 1 [what is left of the context]
   std::vector<std::string>
       stop;  ///< at most 16 strings of 1 to 256 bytes; the text is cut before the first match
+  int32_t priority = 0;  ///< lower is served first; not 0 only with EngineOptions::use_priorities
+  std::optional<std::chrono::milliseconds>
+      timeout;             ///< > 0; from submission on: it then ends with kDeadlineExceeded
+  std::string cache_salt;  ///< cached prefixes are shared under the same salt alone; <= 256 bytes
+  bool prompt_logprobs = false;  ///< Event::prompt_logprobs; reads no cached prefix
 };
 
 }  // namespace stoker

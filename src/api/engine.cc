@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <random>
 #include <utility>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 256;
+constexpr size_t kMaxSaltBytes = 256;
 
 Error invalid(const std::string& field, const std::string& message) {
   return {ErrorCode::kInvalidArgument, field + ": " + message, field};
@@ -64,6 +66,25 @@ Result<void> check_stops(const std::vector<std::string>& stops, bool has_text) {
       return invalid("stop", "expected strings of 1 to " + std::to_string(kMaxStopBytes) +
                                  " bytes, found one of " + std::to_string(stop.size()));
     }
+  }
+  return {};
+}
+
+// What concerns the engine and not the answer.
+Result<void> check_service(const Request& request, bool use_priorities) {
+  if (request.priority != 0 && !use_priorities) {
+    return invalid("priority",
+                   "expected 0, since requests are served in the order of arrival; "
+                   "found " +
+                       std::to_string(request.priority));
+  }
+  if (request.timeout && request.timeout->count() <= 0) {
+    return invalid("timeout",
+                   "expected more than 0 ms, found " + std::to_string(request.timeout->count()));
+  }
+  if (request.cache_salt.size() > kMaxSaltBytes) {
+    return invalid("cache_salt", "expected at most " + std::to_string(kMaxSaltBytes) +
+                                     " bytes, found " + std::to_string(request.cache_salt.size()));
   }
   return {};
 }
@@ -138,10 +159,23 @@ Result<int32_t> resolve_max_tokens(std::optional<int32_t> asked, const Encoded& 
   return *asked;
 }
 
+// Readers of different streams log at the same time, and a sink is called once at a time.
+LogSink one_at_a_time(const LogSink& log) {
+  if (!log) return {};
+  return [log, mutex = std::make_shared<std::mutex>()](LogLevel level, std::string_view line) {
+    const std::lock_guard lock(*mutex);
+    log(level, line);
+  };
+}
+
 class LocalEngine final : public Engine {
  public:
-  LocalEngine(std::shared_ptr<const LoadedModel> model, std::unique_ptr<engine::StepLoop> loop)
-      : model_(std::move(model)), loop_(std::move(loop)) {}
+  LocalEngine(std::shared_ptr<const LoadedModel> model, std::unique_ptr<engine::StepLoop> loop,
+              const EngineOptions& options)
+      : model_(std::move(model)),
+        loop_(std::move(loop)),
+        use_priorities_(options.use_priorities),
+        log_(one_at_a_time(options.log)) {}
 
   const ModelInfo& model() const override { return model_->info(); }
 
@@ -150,6 +184,8 @@ class LocalEngine final : public Engine {
     TRY_ASSIGN(const sampling::Params params, resolve_sampling(request.sampling, info.defaults));
     if (auto checked = check_stops(request.stop, info.has_text); !checked)
       return std::move(checked).error();
+    if (auto checked = check_service(request, use_priorities_); !checked)
+      return std::move(checked).error();
     TRY_ASSIGN(Encoded prompt, std::visit(PromptEncoder(*model_), request.prompt));
     if (auto checked = model_->check_ids(prompt.ids, prompt.field); !checked)
       return std::move(checked).error();
@@ -157,21 +193,33 @@ class LocalEngine final : public Engine {
                resolve_max_tokens(request.max_tokens, prompt, info.max_context_tokens));
 
     const uint64_t seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
-    TextStream::Start start{prompt.ids, seed, std::move(request.stop), prompt.is_chat,
-                            prompt.thinking};
-    TRY_ASSIGN(auto tokens,
-               loop_->submit({std::move(prompt.ids), params, seed, max_tokens, model_->stop_ids()},
-                             std::move(ready)));
+    TextStream::Start start{prompt.ids,      seed, std::move(request.stop), prompt.is_chat,
+                            prompt.thinking, log_};
+    engine::TokenRequest tokens_of{.prompt = std::move(prompt.ids),
+                                   .sampling = params,
+                                   .seed = seed,
+                                   .max_tokens = max_tokens,
+                                   .stop_ids = model_->stop_ids(),
+                                   .priority = request.priority,
+                                   .deadline = std::nullopt,
+                                   .cache_salt = std::move(request.cache_salt),
+                                   .prompt_logprobs = request.prompt_logprobs};
+    if (request.timeout) tokens_of.deadline = engine::Clock::now() + *request.timeout;
+    TRY_ASSIGN(auto tokens, loop_->submit(std::move(tokens_of), std::move(ready)));
     return std::unique_ptr<Stream>(
         std::make_unique<TextStream>(model_, std::move(tokens), std::move(start)));
   }
 
+  EngineStats stats() const override { return loop_->stats(); }
+  void reset_prefix_cache() override { loop_->reset_prefix_cache(); }
   bool healthy() const override { return loop_->healthy(); }
   void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 
  private:
   std::shared_ptr<const LoadedModel> model_;
   std::unique_ptr<engine::StepLoop> loop_;
+  const bool use_priorities_;
+  const LogSink log_;
 };
 
 // Memory for the state of all sequences: what was asked for, or a half of the memory beside the
@@ -179,7 +227,7 @@ class LocalEngine final : public Engine {
 // than all sequences can use.
 int64_t state_budget(int64_t asked, const LoadedModel& model, int32_t max_num_seqs) {
   if (asked > 0) return asked;
-  const KvShape shape = kv_shape(model.checkpoint().config());
+  const KvShape shape = model.model().state_shape();
   const int64_t each =
       shape.slot_bytes() + blocks_for(model.info().max_context_tokens) * shape.block_bytes();
   const int64_t usable = usable_memory_bytes();
@@ -187,40 +235,58 @@ int64_t state_budget(int64_t asked, const LoadedModel& model, int32_t max_num_se
   return std::min((weights < usable / 2 ? usable - weights : usable) / 2, max_num_seqs * each);
 }
 
+Result<void> check_options(const EngineOptions& options) {
+  const auto at_least = [](const char* field, int64_t least, int64_t found) -> Result<void> {
+    if (found >= least) return {};
+    return invalid(
+        field, "expected at least " + std::to_string(least) + ", found " + std::to_string(found));
+  };
+  if (auto ok = at_least("max_num_seqs", 1, options.max_num_seqs); !ok) return ok;
+  if (auto ok = at_least("kv_budget", 0, options.kv_budget_bytes); !ok) return ok;
+  if (auto ok = at_least("max_queue", 0, options.max_queue); !ok) return ok;
+  if (auto ok = at_least("image_budget", -1, options.image_budget_bytes); !ok) return ok;
+  if (auto ok = at_least("max_num_batched_tokens", 1, options.max_num_batched_tokens); !ok)
+    return ok;
+  if (options.image_interval < 0 || options.image_interval % kBlockTokens != 0) {
+    return invalid("image_interval", "expected 0 or a multiple of " + std::to_string(kBlockTokens) +
+                                         ", found " + std::to_string(options.image_interval));
+  }
+  return {};
+}
+
+void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& plan,
+                int num_threads) {
+  constexpr const char* kModes[] = {"off", "exact", "compact"};
+  log(LogLevel::kInfo,
+      "event=loaded model=" + loaded.info().name + " path=" + loaded.info().path +
+          " weight_bytes=" + std::to_string(loaded.checkpoint().weight_bytes()) + " threads=" +
+          std::to_string(num_threads) + " kv_bytes=" + std::to_string(plan.total_bytes) +
+          " kv_tokens=" + std::to_string(plan.tokens()) + " max_num_seqs=" +
+          std::to_string(plan.num_slots) + " image_units=" + std::to_string(plan.num_image_units) +
+          " bounded_replay=" + kModes[static_cast<size_t>(loaded.model().replay().mode)] +
+          " unused_tensors=" + std::to_string(loaded.checkpoint().unused().size()));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
                                              const EngineOptions& options) {
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
-  if (options.max_num_seqs < 1) {
-    return invalid("max_num_seqs",
-                   "expected at least 1, found " + std::to_string(options.max_num_seqs));
-  }
-  if (options.kv_budget_bytes < 0) {
-    return invalid("kv_budget",
-                   "expected a number of bytes, found " + std::to_string(options.kv_budget_bytes));
-  }
-  if (options.max_queue < 0) {
-    return invalid("max_queue", "expected at least 0, found " + std::to_string(options.max_queue));
-  }
+  if (auto checked = check_options(options); !checked) return std::move(checked).error();
   TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded,
-             LoadedModel::load(model, num_threads, options.progress));
+             LoadedModel::load(model, num_threads, options.progress, options.bounded_replay));
   engine::EngineLimits limits;
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;
   limits.kv_budget_bytes = state_budget(options.kv_budget_bytes, *loaded, options.max_num_seqs);
+  limits.max_step_rows = std::max(options.max_num_batched_tokens, options.max_num_seqs);
+  limits.prefix_cache = options.prefix_caching;
+  limits.image_budget_bytes = options.image_budget_bytes;
+  limits.image_interval = options.image_interval;
   TRY_ASSIGN(auto loop, engine::StepLoop::create(loaded->model(), num_threads, limits));
-  if (options.log) {
-    options.log(LogLevel::kInfo,
-                "event=loaded model=" + loaded->info().name + " path=" + loaded->info().path +
-                    " weight_bytes=" + std::to_string(loaded->checkpoint().weight_bytes()) +
-                    " threads=" + std::to_string(num_threads) +
-                    " kv_bytes=" + std::to_string(loop->plan().total_bytes) +
-                    " kv_tokens=" + std::to_string(loop->plan().tokens()) +
-                    " max_num_seqs=" + std::to_string(loop->plan().num_slots) +
-                    " unused_tensors=" + std::to_string(loaded->checkpoint().unused().size()));
-  }
-  return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(std::move(loaded), std::move(loop)));
+  if (options.log) log_loaded(options.log, *loaded, loop->plan(), num_threads);
+  return std::unique_ptr<Engine>(
+      std::make_unique<LocalEngine>(std::move(loaded), std::move(loop), options));
 }
 
 const char* to_string(FinishReason reason) {

@@ -23,6 +23,13 @@ Result<void> check_processor() {
 
 }  // namespace
 
+Result<Replay> replay_of(const ModelConfig& config, BoundedReplay asked) {
+  constexpr ReplayMode kModes[] = {ReplayMode::kOff, ReplayMode::kExact, ReplayMode::kCompact};
+  auto replay = make_replay(config, kModes[static_cast<size_t>(asked)]);
+  if (!replay && asked == BoundedReplay::kExact) return Replay{};  // the same bits
+  return replay;
+}
+
 Result<int> threads_to_use(int asked) {
   if (asked < 0 || asked > kMaxThreads) {
     return Error{ErrorCode::kInvalidArgument,
@@ -45,7 +52,8 @@ std::string model_name(const std::string& model, const std::string& path) {
 
 Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& model,
                                                              int num_threads,
-                                                             const ProgressSink& progress) {
+                                                             const ProgressSink& progress,
+                                                             BoundedReplay bounded_replay) {
   if (auto able = check_processor(); !able) return std::move(able).error();
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(Checkpoint checkpoint,
@@ -56,7 +64,8 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& 
   if (progress) progress("building the tokenizer", 0);
   if (auto built = loaded->load_tokenizer(); !built) return std::move(built).error();
   TRY_ASSIGN(std::vector<int32_t> map, loaded->token_map());
-  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_, std::move(map)));
+  TRY_ASSIGN(const Replay replay, replay_of(loaded->checkpoint_.config(), bounded_replay));
+  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_, std::move(map), replay));
   loaded->describe(model, path);
   return std::shared_ptr<const LoadedModel>(std::move(loaded));
 }

@@ -21,7 +21,8 @@ class LoadedModel {
  public:
   /// `model` as for Engine::open, and its errors.
   static Result<std::shared_ptr<const LoadedModel>> load(const std::string& model, int num_threads,
-                                                         const ProgressSink& progress);
+                                                         const ProgressSink& progress,
+                                                         BoundedReplay bounded_replay);
 
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -56,6 +57,10 @@ class LoadedModel {
   std::optional<Model> model_;
   std::vector<int32_t> stop_ids_;
 };
+
+/// The replay that was asked for; kOff for kExact where the model does not allow it. Error:
+/// kUnsupported for kCompact there.
+Result<Replay> replay_of(const ModelConfig& config, BoundedReplay asked);
 
 /// Threads to compute with: `asked`, or the usable cores for 0. Error: kInvalidArgument beyond [0,
 /// 1024].

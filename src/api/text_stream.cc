@@ -1,6 +1,8 @@
 #include "api/text_stream.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <utility>
 
 namespace stoker {
@@ -19,14 +21,17 @@ TextStream::TextStream(std::shared_ptr<const LoadedModel> model,
 
 TextStream::~TextStream() {
   tokens_->detach();
+  if (finished_) return;
   tokens_->cancel();
+  log(finish_of(tokens_->take(), engine::End::kCancelled));
 }
 
 std::optional<Event> TextStream::poll() {
   if (finished_) return std::nullopt;
-  const engine::TokenProgress progress = tokens_->take();
+  engine::TokenProgress progress = tokens_->take();
   if (progress.tokens.empty() && !progress.end) return std::nullopt;
   Event event;
+  event.prompt_logprobs = std::move(progress.prompt_logprobs);
   for (const int32_t token : progress.tokens) {
     take(token, event);
     if (stops_.matched()) break;  // what the engine chose meanwhile is not part of the answer
@@ -39,6 +44,7 @@ std::optional<Event> TextStream::poll() {
     event.finish = finish_of(progress, *progress.end);
   }
   finished_ = event.finish.has_value();
+  if (finished_) log(*event.finish);
   return event;
 }
 
@@ -94,12 +100,37 @@ Finish TextStream::finish_of(const engine::TokenProgress& progress, engine::End 
   }
   finish.stop = stops_.matched();
   finish.error = progress.error;
-  finish.usage = {static_cast<int32_t>(start_.prompt_ids.size()), num_tokens_,
+  const engine::Cost& cost = progress.cost;
+  finish.usage = {static_cast<int32_t>(start_.prompt_ids.size()),
+                  static_cast<int32_t>(cost.cached_tokens), cost.work.computed_tokens, num_tokens_,
                   splitter_ ? splitter_->num_reasoning_tokens() : 0};
-  finish.timings = {progress.scheduled - progress.submitted,
-                    progress.first_token - progress.submitted,
-                    progress.last_token - progress.submitted};
+  finish.timings = {cost.scheduled - cost.submitted, cost.first_token - cost.submitted,
+                    cost.last_token - cost.submitted};
+  finish.num_preemptions = cost.work.num_preemptions;
   return finish;
+}
+
+// One line, without a word of the request or of its answer.
+void TextStream::log(const Finish& finish) const {
+  if (!start_.log) return;
+  const auto seconds = [](Seconds time) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.6f", time.count());
+    return std::string(text.data());
+  };
+  const Timings& t = finish.timings;
+  const int32_t later = finish.usage.completion_tokens - 1;
+  start_.log(finish.reason == FinishReason::kError ? LogLevel::kWarning : LogLevel::kInfo,
+             std::string("event=finished reason=") + to_string(finish.reason) +
+                 " prompt_tokens=" + std::to_string(finish.usage.prompt_tokens) +
+                 " cached_tokens=" + std::to_string(finish.usage.cached_tokens) +
+                 " computed_tokens=" + std::to_string(finish.usage.computed_tokens) +
+                 " completion_tokens=" + std::to_string(finish.usage.completion_tokens) +
+                 " preemptions=" + std::to_string(finish.num_preemptions) + " queue_s=" +
+                 seconds(t.queued) + " prefill_s=" + seconds(t.first_token - t.queued) +
+                 " first_token_s=" + seconds(t.first_token) +
+                 " token_s=" + seconds(later > 0 ? (t.total - t.first_token) / later : Seconds{}) +
+                 " total_s=" + seconds(t.total));
 }
 
 }  // namespace stoker

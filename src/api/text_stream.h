@@ -12,6 +12,7 @@
 #include "chat/reply.h"
 #include "engine/token_stream.h"
 #include "stoker/engine.h"
+#include "stoker/log.h"
 
 namespace stoker {
 
@@ -23,6 +24,7 @@ class TextStream final : public Stream {
     std::vector<std::string> stop;
     bool is_chat = false;   ///< the reply is split into reasoning and content
     bool thinking = false;  ///< it begins with reasoning
+    LogSink log;            ///< for the line of the finished request; may be null
   };
 
   TextStream(std::shared_ptr<const LoadedModel> model, std::shared_ptr<engine::TokenStream> tokens,
@@ -40,6 +42,7 @@ class TextStream final : public Stream {
   void add_text(const std::string& piece, bool is_reasoning, Event& event);
   void flush(Event& event);
   Finish finish_of(const engine::TokenProgress& progress, engine::End end) const;
+  void log(const Finish& finish) const;
 
   std::shared_ptr<const LoadedModel> model_;
   std::shared_ptr<engine::TokenStream> tokens_;

@@ -114,7 +114,8 @@ Result<void> check_options(const LoadedModel& model, const std::vector<int32_t>&
 Result<void> write_trace(const std::string& model, const std::vector<int32_t>& ids,
                          const TraceOptions& options, const std::string& out) {
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
-  TRY_ASSIGN(const auto loaded, LoadedModel::load(model, num_threads, options.progress));
+  TRY_ASSIGN(const auto loaded,
+             LoadedModel::load(model, num_threads, options.progress, BoundedReplay::kOff));
   if (auto checked = check_options(*loaded, ids, options); !checked) return checked;
 
   const ModelConfig& c = loaded->checkpoint().config();

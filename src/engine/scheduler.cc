@@ -6,71 +6,385 @@
 #include "base/check.h"
 
 namespace stoker::engine {
+namespace {
 
-bool Scheduler::can_start(const Sequence& sequence) const {
+// Logits of all rows of a chunk are kept where log-probabilities of the prompt are asked for.
+constexpr int64_t kMaxLogprobRows = 64;
+
+// The last block boundary at or before a position.
+int64_t boundary(int64_t position) {
+  return position / kBlockTokens * kBlockTokens;
+}
+
+bool is_earlier(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) {
+  return a->key < b->key;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(KvStore& store, const SchedulerOptions& options, Metrics& metrics)
+    : store_(store), options_(options), metrics_(metrics) {
+  if (options.prefix_cache) cache_.emplace(store, options.replay.num_kept_rows);
+  running_.reserve(static_cast<size_t>(store.plan().num_slots));
+  shares_.reserve(static_cast<size_t>(store.plan().num_slots));
+}
+
+Scheduler::~Scheduler() {
+  for (const auto& sequence : running_) leave(*sequence);
+  for (const auto& [key, sequence] : waiting_) leave(*sequence);
+}
+
+// --- Waiting ---
+
+void Scheduler::enqueue(std::unique_ptr<Sequence> sequence) {
+  if (sequence->request.deadline) deadlines_.emplace(*sequence->request.deadline, sequence->key);
+  waiting_.emplace(sequence->key, std::move(sequence));
+}
+
+void Scheduler::end(const SequenceKey& key, End end, std::optional<Error> error) {
+  const auto waiting = waiting_.find(key);
+  if (waiting != waiting_.end()) {
+    Sequence& sequence = *waiting->second;
+    sequence.finish(end, std::move(error));
+    metrics_.count_end(end);
+    if (sequence.has_started) {
+      --num_requeued_;
+    } else {
+      ++num_left_queue_;
+    }
+    leave(sequence);
+    forget_deadline(sequence);
+    waiting_.erase(waiting);
+    return;
+  }
+  for (const auto& sequence : running_) {
+    if (sequence->key != key || sequence->finished) continue;
+    sequence->finish(end, std::move(error));
+    metrics_.count_end(end);
+    drop_finished();
+    break;
+  }
+}
+
+void Scheduler::expire(Clock::time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const SequenceKey key = deadlines_.begin()->second;
+    deadlines_.erase(deadlines_.begin());
+    end(key, End::kError,
+        Error{ErrorCode::kDeadlineExceeded, "the request's time was over before its answer", ""});
+  }
+}
+
+void Scheduler::end_all(End end, const std::optional<Error>& error) {
+  drop_finished();
+  while (!running_.empty()) this->end(running_.back()->key, end, error);
+  while (!waiting_.empty()) this->end(waiting_.begin()->first, end, error);
+}
+
+void Scheduler::forget_deadline(const Sequence& sequence) {
+  if (sequence.request.deadline) deadlines_.erase({*sequence.request.deadline, sequence.key});
+}
+
+void Scheduler::start_waiting() {
+  while (!waiting_.empty() && can_start(*waiting_.begin()->second)) {
+    auto node = waiting_.extract(waiting_.begin());
+    start(std::move(node.mapped()));
+  }
+}
+
+// Whether there is a slot, and blocks for all tokens of the sequence that are not in the cache,
+// beside those that are promised and one more for each that runs: starting somebody only to preempt
+// him soon would be work for nothing. Always, if none runs and its tokens fit the store.
+bool Scheduler::can_start(Sequence& sequence) {
   if (store_.num_free_slots() == 0) return false;
-  // Each that runs may need one more block soon; starting somebody only to preempt him then would
-  // be work for nothing.
-  const auto margin = static_cast<int64_t>(running_.size());
-  return blocks_for(sequence.num_tokens()) + margin <= store_.num_free_blocks();
+  int64_t needed = blocks_for(sequence.num_tokens());
+  int64_t available = store_.num_free_blocks();
+  if (cache_) {
+    available += cache_->num_unused();
+    if (reads_cache(sequence)) {
+      if (sequence.path.root < 0) cache_->open(sequence.path, sequence.request.cache_salt);
+      const auto found =
+          cache_->match(sequence.path, sequence.tokens, (sequence.num_tokens() - 1) / kBlockTokens);
+      needed -= found.num_blocks;
+      available -= found.unused;
+    }
+  }
+  for (const auto& other : running_) {
+    const int64_t missing = other->is_attached ? other->state->blocks_missing(other->num_tokens())
+                                               : other->num_promised;
+    available -= 1 + std::max<int64_t>(0, missing);
+  }
+  sequence.num_promised = needed;
+  return needed <= available;
 }
 
 void Scheduler::start(std::unique_ptr<Sequence> sequence) {
-  sequence->state = SequenceState::create(store_, blocks_for(sequence->max_tokens()));
+  const int64_t max_blocks = blocks_for(sequence->max_tokens());
+  sequence->state = SequenceState::create(store_, max_blocks);
   CHECK(sequence->state, "can_start() saw a free slot");
-  running_.push_back(std::move(sequence));
+  sequence->path.nodes.reserve(static_cast<size_t>(max_blocks));
+  sequence->path.hashes.reserve(static_cast<size_t>(max_blocks));
+  if (std::exchange(sequence->has_started, true)) {
+    --num_requeued_;
+  } else {
+    ++num_left_queue_;
+  }
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, is_earlier),
+                  std::move(sequence));
 }
 
-std::vector<Share> Scheduler::plan(std::vector<std::unique_ptr<Sequence>>& preempted) {
-  std::vector<Share> shares;
-  int64_t chunk_rows_left = max_chunk_rows_;
+// --- A step's rows ---
+
+const std::vector<Share>& Scheduler::plan(int64_t max_prefill_rows) {
+  start_waiting();
+  shares_.clear();
+  pending_.clear();
+  int64_t prefill_rows_left = max_prefill_rows;
   for (size_t at = 0; at < running_.size(); ++at) {
     Sequence& sequence = *running_[at];
-    const int64_t behind = sequence.num_behind();
-    const int64_t rows = behind == 1 ? 1 : std::min(behind, chunk_rows_left);
+    const int64_t rows = rows_for(sequence, prefill_rows_left);
     if (rows == 0) continue;  // a later step's
-    if (!reserve_or_preempt(at, rows, preempted)) break;
-    if (behind > 1) chunk_rows_left -= rows;
-    shares.push_back({&sequence, rows});
+    if (!reserve_or_preempt(at, rows)) break;
+    if (sequence.num_behind() > 1) prefill_rows_left -= rows;
+    shares_.push_back({&sequence, rows, {}});
   }
-  return shares;
+  // When nobody can lose his state any more.
+  pending_.resize(shares_.size());
+  for (Share& share : shares_) plan_images(share);
+  return shares_;
+}
+
+int64_t Scheduler::rows_for(Sequence& sequence, int64_t prefill_rows_left) {
+  if (!sequence.is_attached) {
+    if (prefill_rows_left == 0 || must_wait_for_another(sequence)) return 0;
+    attach(sequence);
+  }
+  const int64_t behind = sequence.num_behind();
+  if (behind == 1) return 1;
+  if (sequence.request.prompt_logprobs)
+    prefill_rows_left = std::min(prefill_rows_left, kMaxLogprobRows);
+  return std::min(behind, prefill_rows_left);
+}
+
+bool Scheduler::reads_cache(const Sequence& sequence) const {
+  return cache_ && !sequence.request.prompt_logprobs;
+}
+
+// Whether a sequence of this step is about to compute what this one needs too: it then waits, to
+// find it in the cache. The other gets on, so this one does.
+bool Scheduler::must_wait_for_another(Sequence& sequence) {
+  if (!reads_cache(sequence)) return false;
+  for (const Share& share : shares_) {
+    if (share.sequence->key == sequence.leader)
+      return share.sequence->state->length() < sequence.leader_length;
+  }
+  const int64_t max_blocks = (sequence.num_tokens() - 1) / kBlockTokens;
+  int64_t longest = 0;
+  Sequence* leader = nullptr;
+  for (const Share& share : shares_) {
+    Sequence& other = *share.sequence;
+    if (other.num_behind() == 1 || other.request.cache_salt != sequence.request.cache_salt)
+      continue;
+    const auto end = std::mismatch(other.tokens.begin(), other.tokens.end(),
+                                   sequence.tokens.begin(), sequence.tokens.end());
+    const int64_t common =
+        std::min<int64_t>((end.first - other.tokens.begin()) / kBlockTokens, max_blocks);
+    if (common > longest) {
+      longest = common;
+      leader = &other;
+    }
+  }
+  if (leader == nullptr) return false;
+  const int64_t wanted = longest * kBlockTokens;
+  if (leader->state->length() >= wanted ||
+      cache_->match(sequence.path, sequence.tokens, max_blocks).num_blocks >= longest) {
+    return false;
+  }
+  sequence.leader = leader->key;
+  sequence.leader_length = wanted;
+  if (!wants_image(*leader, wanted)) leader->image_wishes.push_back(wanted);
+  return true;
+}
+
+// The first position that runs the late layers. Exact replay may choose: as few rows as give exact
+// logits at the last token and, with a cache, exact rings at the boundary before it.
+int64_t Scheduler::late_from(const Sequence& sequence) const {
+  if (sequence.request.prompt_logprobs) return 0;
+  if (options_.replay.mode == ReplayMode::kCompact)
+    return options_.replay.late_from(sequence.num_prompt - 1);
+  const int64_t last = sequence.num_tokens() - 1;
+  const int64_t image = cache_ ? boundary(last) : 0;
+  return options_.replay.late_from(image > 0 ? image : last);
+}
+
+// Takes up the longest prefix that the cache has.
+void Scheduler::attach(Sequence& sequence) {
+  const int64_t gate = late_from(sequence);
+  sequence.is_attached = true;
+  sequence.state->set_late_from(gate);
+  if (!reads_cache(sequence)) return;
+  const auto found =
+      cache_->match(sequence.path, sequence.tokens, (sequence.num_tokens() - 1) / kBlockTokens);
+  const auto start = cache_->attach(sequence.path, *sequence.state, found.num_blocks, gate);
+  if (start.is_whole && start.position >= gate) sequence.state->set_late_from(0);
+  sequence.num_cached = start.position;
+  // Where a prefix ends that somebody else has too, a third may want to start.
+  const int64_t branch = found.num_blocks * kBlockTokens;
+  if (branch > start.position) sequence.image_wishes.push_back(branch);
 }
 
 // Blocks for `rows` more tokens of the sequence at `at`, taken from those behind it if need be.
 // False: it was preempted itself, being the last.
-bool Scheduler::reserve_or_preempt(size_t at, int64_t rows,
-                                   std::vector<std::unique_ptr<Sequence>>& preempted) {
+bool Scheduler::reserve_or_preempt(size_t at, int64_t rows) {
   SequenceState& state = *running_[at]->state;
-  while (!state.reserve(state.length() + rows)) {
+  const int64_t length = state.length() + rows;
+  while (true) {
+    if (cache_) cache_->make_room(state.blocks_missing(length));
+    if (state.reserve(length)) return true;
     const bool is_last = at + 1 == running_.size();
     CHECK(!is_last || at > 0,
           "a request alone fits the store: it was checked when it was submitted");
-    preempt_last(preempted);
+    preempt_last();
     if (is_last) return false;
   }
-  return true;
 }
 
-void Scheduler::preempt_last(std::vector<std::unique_ptr<Sequence>>& preempted) {
-  running_.back()->state.reset();
-  preempted.push_back(std::move(running_.back()));
+void Scheduler::preempt_last() {
+  std::unique_ptr<Sequence> sequence = std::move(running_.back());
   running_.pop_back();
+  leave(*sequence);
+  ++sequence->work.num_preemptions;
+  ++num_requeued_;
+  metrics_.total_preemptions.add(1);
+  waiting_.emplace(sequence->key, std::move(sequence));
+}
+
+void Scheduler::preempt(const Sequence& sequence) {
+  const auto is_it = [&sequence](const auto& other) { return other.get() == &sequence; };
+  const auto found = std::find_if(running_.begin(), running_.end(), is_it);
+  CHECK(found != running_.end(), "the sequence runs");
+  std::rotate(found, found + 1, running_.end());
+  preempt_last();
+}
+
+// Gives back what a sequence holds; what it published stays in the cache.
+void Scheduler::leave(Sequence& sequence) {
+  sequence.state.reset();
+  if (cache_) cache_->release(sequence.path);
+  sequence.is_attached = false;
+  sequence.image_wishes.clear();
+  sequence.rolling_image = 0;
+  sequence.leader = {0, -1};
+}
+
+// --- Images ---
+
+// Positions whose image stays: in fixed distances, at the end of the prompt (for the same prompt
+// again, and for a longer one), and where others asked for one.
+bool Scheduler::is_kept(const Sequence& sequence, int64_t position) const {
+  return (options_.image_interval > 0 && position % options_.image_interval == 0) ||
+         position == boundary(sequence.num_prompt - 1) ||
+         position == boundary(sequence.num_prompt) ||
+         std::find(sequence.image_wishes.begin(), sequence.image_wishes.end(), position) !=
+             sequence.image_wishes.end();
+}
+
+// In an answer every boundary, since any may be the last; each replaces the one before.
+bool Scheduler::wants_image(const Sequence& sequence, int64_t position) const {
+  return position > sequence.num_prompt || is_kept(sequence, position);
+}
+
+void Scheduler::plan_images(Share& share) {
+  if (!cache_) return;
+  Sequence& sequence = *share.sequence;
+  const SequenceState& state = *sequence.state;
+  auto& pending = pending_[static_cast<size_t>(&share - shares_.data())];
+  const int64_t end = state.length() + share.rows;
+  const int64_t last = boundary(sequence.num_tokens());
+  for (int64_t position = boundary(state.length()) + kBlockTokens; position <= end;
+       position += kBlockTokens) {
+    // Of boundaries in an answer that is run again, the last alone can be the end.
+    if (!is_kept(sequence, position) && (position <= sequence.num_prompt || position < last))
+      continue;
+    const bool whole = options_.replay.rings_are_exact(position, state.late_from());
+    const bool is_published =
+        position / kBlockTokens <= static_cast<int64_t>(sequence.path.nodes.size());
+    if (is_published && cache_->has_image(sequence.path, position, whole)) continue;
+    if (sequence.path.root < 0) continue;
+    const auto image = cache_->take_image(whole);
+    if (!image) return;
+    pending.push_back(*image);
+    share.captures.push_back({position, cache_->view(*image)});
+  }
+}
+
+void Scheduler::commit() {
+  for (size_t i = 0; i < shares_.size(); ++i) {
+    Sequence& sequence = *shares_[i].sequence;
+    sequence.work.computed_tokens += shares_[i].rows;
+    if (!cache_ || sequence.path.root < 0) continue;
+    const int64_t full = sequence.state->length() / kBlockTokens;
+    while (static_cast<int64_t>(sequence.path.nodes.size()) < full)
+      cache_->publish(sequence.path, *sequence.state, sequence.tokens);
+    for (size_t j = 0; j < pending_[i].size(); ++j) {
+      const int64_t position = shares_[i].captures[j].position;
+      cache_->add_image(sequence.path, position, pending_[i][j]);
+      if (position <= sequence.num_prompt) continue;
+      if (sequence.rolling_image > 0) cache_->forget_image(sequence.path, sequence.rolling_image);
+      sequence.rolling_image = is_kept(sequence, position) ? 0 : position;
+    }
+    pending_[i].clear();
+  }
+}
+
+void Scheduler::abandon() {
+  for (auto& images : pending_) {
+    for (const PendingImage& image : images) cache_->drop_image(image);
+    images.clear();
+  }
 }
 
 void Scheduler::drop_finished() {
-  std::erase_if(running_,
-                [](const std::unique_ptr<Sequence>& sequence) { return sequence->finished; });
+  const auto is_finished = [](const std::unique_ptr<Sequence>& sequence) {
+    return sequence->finished;
+  };
+  for (const auto& sequence : running_) {
+    if (!sequence->finished) continue;
+    forget_deadline(*sequence);
+    leave(*sequence);
+  }
+  std::erase_if(running_, is_finished);
+}
+
+void Scheduler::count() const {
+  const int64_t cached = cache_ ? cache_->num_unused() : 0;
+  metrics_.num_running.set(static_cast<int64_t>(running_.size()));
+  metrics_.num_waiting.set(num_requeued_);
+  metrics_.num_blocks_cached.set(cached);
+  metrics_.num_blocks_used.set(store_.plan().num_blocks - store_.num_free_blocks() - cached);
+  metrics_.num_images.set(cache_ ? cache_->num_images() : 0);
+}
+
+void Scheduler::reset_cache() {
+  if (cache_) cache_->reset();
 }
 
 std::string Scheduler::integrity_problem() const {
   std::vector<int32_t> references(static_cast<size_t>(store_.plan().num_blocks), 0);
+  std::vector<const PrefixPath*> paths;
   for (const auto& sequence : running_) {
     for (const BlockId block : sequence->state->blocks()) ++references[static_cast<size_t>(block)];
     if (sequence->state->blocks_missing(sequence->state->length()) > 0)
       return "a position without a block";
+    paths.push_back(&sequence->path);
   }
+  for (const auto& [key, sequence] : waiting_) paths.push_back(&sequence->path);
   const auto num_slots = static_cast<int64_t>(running_.size()) + store_.num_free_slots();
   if (num_slots != store_.plan().num_slots) return "a slot is lost";
+  if (cache_) {
+    const std::string problem = cache_->integrity_problem(paths, references);
+    if (!problem.empty()) return problem;
+  }
   return store_.integrity_problem(references);
 }
 

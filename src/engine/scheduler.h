@@ -1,15 +1,26 @@
 // Who runs, and how many rows each gets in a step. One rule: the state of every running sequence
-// catches up with its tokens, so that prefill, decode and running again after a preemption are the
-// same thing.
+// catches up with its tokens, so that prefill, decode, a prefix from the cache and running again
+// after a preemption are the same thing.
+//
+// Also keeps the prefix cache: a sequence looks up what is there when it gets its first rows, its
+// full blocks become findable after the step that filled them, and images are made where somebody
+// may want to start.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/metrics.h"
 #include "engine/sequence.h"
 #include "kv/kv_store.h"
+#include "kv/prefix_cache.h"
+#include "model/model.h"
 
 namespace stoker::engine {
 
@@ -17,45 +28,90 @@ namespace stoker::engine {
 struct Share {
   Sequence* sequence = nullptr;
   int64_t rows = 0;
+  std::vector<Capture> captures;  ///< images to be made meanwhile
 };
 
-/// Holds the running sequences in the order of their arrival. Decides nothing by chance or by time.
-/// The engine's thread only.
+struct SchedulerOptions {
+  bool prefix_cache = true;
+  Replay replay;
+  int64_t image_interval = 512;  ///< tokens between images in the middle of prompts and answers
+};
+
+/// Decides nothing by chance or by time. The engine's thread only.
 class Scheduler {
  public:
-  /// max_chunk_rows: rows that all sequences which are more than one token behind get together in a
-  /// step; >= 1.
-  Scheduler(KvStore& store, int64_t max_chunk_rows)
-      : store_(store), max_chunk_rows_(max_chunk_rows) {}
+  /// Borrows the store and the metrics.
+  Scheduler(KvStore& store, const SchedulerOptions& options, Metrics& metrics);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Whether there is a slot, and blocks for all tokens of the sequence beside one more for each
-  /// that runs. Always, if none runs and its tokens fit the store.
-  bool can_start(const Sequence& sequence) const;
+  /// Puts a sequence in its place among those that wait. O(log n).
+  void enqueue(std::unique_ptr<Sequence> sequence);
+  /// Ends a sequence that waits or runs; nothing where there is none. Its blocks are free at once.
+  void end(const SequenceKey& key, End end, std::optional<Error> error);
+  /// Ends those whose deadline has passed.
+  void expire(Clock::time_point now);
+  void end_all(End end, const std::optional<Error>& error);
 
-  /// Gives the sequence an empty state and adds it behind the others. can_start() holds.
-  void start(std::unique_ptr<Sequence> sequence);
+  /// Starts whom there is room for, in their order, and hands out the next step's rows: one to each
+  /// sequence that is one token behind, `max_prefill_rows` (>= 1) to the others together. Where
+  /// blocks run out, those that come last in the order lose their state and wait again. The first
+  /// is never among them. Valid until the next call of anything here.
+  const std::vector<Share>& plan(int64_t max_prefill_rows);
 
-  /// The shares of the next step. Where blocks run out, those that arrived last lose their state
-  /// and are moved to `preempted`, the last first. The first to arrive is never among them.
-  std::vector<Share> plan(std::vector<std::unique_ptr<Sequence>>& preempted);
-
-  /// Removes the sequences that are finished; their blocks are free at once.
+  /// The model ran the shares of plan(): full blocks and images become findable.
+  void commit();
+  /// The model did not: the images are given up.
+  void abandon();
+  /// Removes those that are finished; their blocks are free at once.
   void drop_finished();
-  void drop_all() { running_.clear(); }
 
+  /// Takes the state of a running sequence; it waits again. For tests, beside plan() itself.
+  void preempt(const Sequence& sequence);
+  void reset_cache();
+
+  /// In the order in which they are served.
   const std::vector<std::unique_ptr<Sequence>>& running() const { return running_; }
+  int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  /// Sequences that started for the first time, or ended without, since the last call.
+  int64_t take_num_left_queue() { return std::exchange(num_left_queue_, 0); }
+  /// Tells the metrics who runs and what is in use.
+  void count() const;
 
   /// What is wrong with blocks and their owners; empty: nothing. For tests.
   std::string integrity_problem() const;
 
  private:
-  bool reserve_or_preempt(size_t at, int64_t rows,
-                          std::vector<std::unique_ptr<Sequence>>& preempted);
-  void preempt_last(std::vector<std::unique_ptr<Sequence>>& preempted);
+  using Waiting = std::map<SequenceKey, std::unique_ptr<Sequence>>;
+
+  void start_waiting();
+  bool can_start(Sequence& sequence);
+  void start(std::unique_ptr<Sequence> sequence);
+  int64_t rows_for(Sequence& sequence, int64_t prefill_rows_left);
+  bool must_wait_for_another(Sequence& sequence);
+  void attach(Sequence& sequence);
+  int64_t late_from(const Sequence& sequence) const;
+  bool reserve_or_preempt(size_t at, int64_t rows);
+  void preempt_last();
+  void plan_images(Share& share);
+  bool wants_image(const Sequence& sequence, int64_t position) const;
+  bool is_kept(const Sequence& sequence, int64_t position) const;
+  void leave(Sequence& sequence);
+  void forget_deadline(const Sequence& sequence);
+  bool reads_cache(const Sequence& sequence) const;
 
   KvStore& store_;
-  const int64_t max_chunk_rows_;
+  const SchedulerOptions options_;
+  Metrics& metrics_;
+  std::optional<PrefixCache> cache_;
+  Waiting waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
+  std::set<std::pair<Clock::time_point, SequenceKey>> deadlines_;
+  std::vector<Share> shares_;
+  std::vector<std::vector<PendingImage>> pending_;  // [shares]: of their captures
+  int64_t num_left_queue_ = 0;
+  int64_t num_requeued_ = 0;  // of those that wait, by preemption
 };
 
 }  // namespace stoker::engine

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <algorithm>
+#include <memory>
+#include <optional>
 #include <random>
 
 namespace stoker::engine {
@@ -19,131 +21,225 @@ KvShape tiny_shape() {
           .sources = {{0, 1}}};
 }
 
-std::unique_ptr<KvStore> store_of(int64_t num_blocks, int32_t num_slots) {
+std::unique_ptr<KvStore> store_of(int64_t num_blocks, int32_t num_slots, int64_t num_units = 0) {
   const KvShape shape = tiny_shape();
   KvPlan plan;
   plan.num_slots = num_slots;
   plan.num_blocks = num_blocks;
-  plan.total_bytes = num_slots * shape.slot_bytes() + num_blocks * shape.block_bytes();
+  plan.num_image_units = num_units;
+  plan.total_bytes = num_slots * shape.slot_bytes() + num_units * shape.image_unit_bytes() +
+                     num_blocks * shape.block_bytes();
   return *KvStore::create(shape, plan);
 }
 
-std::unique_ptr<Sequence> sequence_of(int64_t prompt, int32_t max_tokens) {
-  auto sequence = std::make_unique<Sequence>();
-  sequence->request.prompt.assign(static_cast<size_t>(prompt), 1);
-  sequence->request.max_tokens = max_tokens;
-  sequence->tokens = sequence->request.prompt;
-  sequence->stream = std::make_shared<TokenStream>(std::function<void()>());
-  return sequence;
-}
-
-// What the step loop does with shares, less the model.
-void run(const std::vector<Share>& shares) {
-  for (const Share& share : shares) {
-    const bool ready = share.rows == share.sequence->num_behind();
-    share.sequence->state->advance(share.rows);
-    if (ready) share.sequence->tokens.push_back(2);
-    if (share.sequence->num_chosen() >= share.sequence->request.max_tokens)
-      share.sequence->finish(End::kLength);
+class SchedulerTest : public ::testing::Test {
+ protected:
+  void make(int64_t num_blocks, int32_t num_slots) {
+    scheduler_.reset();
+    store_ = store_of(num_blocks, num_slots);
+    scheduler_ = std::make_unique<Scheduler>(
+        *store_, SchedulerOptions{.prefix_cache = false, .replay = {}}, metrics_);
   }
+
+  void make_with_images(int64_t num_blocks, int32_t num_slots) {
+    scheduler_.reset();
+    store_ = store_of(num_blocks, num_slots, 8);
+    scheduler_ = std::make_unique<Scheduler>(
+        *store_, SchedulerOptions{.prefix_cache = true, .replay = {}}, metrics_);
+  }
+
+  // Queued, with tokens of its own.
+  Sequence* add(int64_t prompt, int32_t max_tokens, int32_t priority = 0,
+                std::optional<Clock::time_point> deadline = std::nullopt) {
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < prompt; ++i)
+      tokens.push_back(static_cast<int32_t>(1000 * num_added_ + i % 1000));
+    return add_tokens(std::move(tokens), max_tokens, priority, deadline);
+  }
+
+  Sequence* add_tokens(std::vector<int32_t> tokens, int32_t max_tokens, int32_t priority = 0,
+                       std::optional<Clock::time_point> deadline = std::nullopt) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->request.max_tokens = max_tokens;
+    sequence->request.deadline = deadline;
+    sequence->tokens = std::move(tokens);
+    sequence->num_prompt = sequence->num_tokens();
+    sequence->key = {priority, num_added_++};
+    sequence->stream = std::make_shared<TokenStream>(nullptr, std::function<void()>());
+    Sequence* added = sequence.get();
+    scheduler_->enqueue(std::move(sequence));
+    return added;
+  }
+
+  // What the stepper does with shares, less the model. The rows of each.
+  std::vector<int64_t> step(int64_t max_prefill_rows) {
+    std::vector<int64_t> rows;
+    const auto& shares = scheduler_->plan(max_prefill_rows);
+    for (const Share& share : shares) {
+      rows.push_back(share.rows);
+      share.sequence->state->advance(share.rows);
+    }
+    scheduler_->commit();
+    for (const Share& share : shares) {
+      Sequence& sequence = *share.sequence;
+      if (sequence.num_behind() == 0) sequence.tokens.push_back(2);
+      if (sequence.num_chosen() >= sequence.request.max_tokens) sequence.finish(End::kLength);
+    }
+    scheduler_->drop_finished();
+    EXPECT_EQ(scheduler_->integrity_problem(), "");
+    return rows;
+  }
+
+  size_t num_running() const { return scheduler_->running().size(); }
+
+  std::unique_ptr<KvStore> store_;
+  Metrics metrics_;
+  std::unique_ptr<Scheduler> scheduler_;
+  int64_t num_added_ = 0;
+};
+
+using Rows = std::vector<int64_t>;
+
+TEST_F(SchedulerTest, PrefillRowsAreSharedAndDecodesAlwaysRun) {
+  make(100, 8);
+  add(50, 10);
+  add(100, 10);
+  add(10, 10);
+  EXPECT_EQ(step(64), (Rows{50, 14}));
+  EXPECT_EQ(step(64), (Rows{1, 64})) << "the first decodes";
+  EXPECT_EQ(step(64), (Rows{1, 22, 10}));
+  EXPECT_EQ(metrics_.total_preemptions.get(), 0);
 }
 
-std::vector<int64_t> rows_of(const std::vector<Share>& shares) {
-  std::vector<int64_t> rows;
-  for (const Share& share : shares) rows.push_back(share.rows);
-  return rows;
+TEST_F(SchedulerTest, TheLastInTheOrderIsPreemptedAndTheFirstNever) {
+  make(5, 8);
+  const Sequence* first = add(128, 300);
+  const Sequence* second = add(128, 300);
+  int64_t num_steps = 0;
+  while (metrics_.total_preemptions.get() == 0 && ++num_steps < 1000) step(1000);
+  ASSERT_EQ(num_running(), 1U) << "each came to three blocks, of five in all";
+  EXPECT_EQ(scheduler_->running()[0].get(), first);
+  EXPECT_EQ(scheduler_->num_waiting(), 1);
+  EXPECT_FALSE(second->state);
+  EXPECT_GT(second->num_chosen(), 100) << "its tokens are kept";
 }
 
-TEST(Scheduler, ChunksShareABudgetAndDecodesAlwaysRun) {
-  auto store = store_of(100, 8);
-  Scheduler scheduler(*store, 64);
-  std::vector<std::unique_ptr<Sequence>> preempted;
-  scheduler.start(sequence_of(50, 10));
-  scheduler.start(sequence_of(100, 10));
-  scheduler.start(sequence_of(10, 10));
-  auto shares = scheduler.plan(preempted);
-  EXPECT_EQ(rows_of(shares), (std::vector<int64_t>{50, 14}));
-  run(shares);
-  shares = scheduler.plan(preempted);
-  EXPECT_EQ(rows_of(shares), (std::vector<int64_t>{1, 64})) << "the first decodes";
-  run(shares);
-  shares = scheduler.plan(preempted);
-  EXPECT_EQ(rows_of(shares), (std::vector<int64_t>{1, 22, 10}));
-  EXPECT_TRUE(preempted.empty());
+TEST_F(SchedulerTest, StartsOnlyWhatHasRoom) {
+  make(3, 2);
+  add(3 * 128, 1);
+  add(1, 1);
+  step(1000);
+  EXPECT_EQ(num_running() + static_cast<size_t>(scheduler_->num_waiting()), 1U)
+      << "the first had all, and is done";
+  step(1000);
+  EXPECT_EQ(num_running(), 0U);
+  add(10, 300);
+  add(256, 1);
+  step(1000);
+  EXPECT_EQ(num_running(), 1U) << "two blocks beside one more for the first are not there";
+  add(10, 1);
+  step(1000);
+  EXPECT_EQ(scheduler_->num_waiting(), 2) << "in the order of arrival";
 }
 
-TEST(Scheduler, TheLastToArriveIsPreemptedAndTheFirstNever) {
-  auto store = store_of(4, 8);
-  Scheduler scheduler(*store, 1000);
-  std::vector<std::unique_ptr<Sequence>> preempted;
-  scheduler.start(sequence_of(128, 200));
-  scheduler.start(sequence_of(128, 200));
-  scheduler.start(sequence_of(120, 200));
-  for (int step = 0; step < 9; ++step) run(scheduler.plan(preempted));
-  EXPECT_EQ(scheduler.running().size(), 2U)
-      << "the two of 128 need a second block each, of four in all";
-  ASSERT_EQ(preempted.size(), 1U);
-  EXPECT_EQ(preempted[0]->request.prompt.size(), 120U);
-  EXPECT_FALSE(preempted[0]->state);
-  EXPECT_GT(preempted[0]->num_chosen(), 0) << "its tokens are kept";
-  EXPECT_EQ(scheduler.integrity_problem(), "");
+TEST_F(SchedulerTest, PriorityComesBeforeArrivalAndIsPreemptedLater) {
+  make(4, 3);
+  const Sequence* low = add(128, 200, 5);
+  step(1000);
+  const Sequence* high = add(128, 200, -1);
+  const Sequence* middle = add(100, 200, 0);
+  step(1000);
+  ASSERT_EQ(num_running(), 2U);
+  EXPECT_EQ(scheduler_->running()[0].get(), high);
+  for (int i = 0; i < 300 && metrics_.total_preemptions.get() == 0; ++i) step(1000);
+  EXPECT_FALSE(low->state) << "it came first, and goes first";
+  EXPECT_TRUE(high->state);
+  EXPECT_FALSE(middle->has_started && !middle->state);
 }
 
-TEST(Scheduler, StartsOnlyWhatHasRoom) {
-  auto store = store_of(3, 2);
-  Scheduler scheduler(*store, 1000);
-  EXPECT_TRUE(scheduler.can_start(*sequence_of(3 * 128, 1)));
-  EXPECT_FALSE(scheduler.can_start(*sequence_of(3 * 128 + 1, 1)));
-  scheduler.start(sequence_of(10, 5));
-  EXPECT_TRUE(scheduler.can_start(*sequence_of(256, 1))) << "two blocks, and one more for who runs";
-  std::vector<std::unique_ptr<Sequence>> preempted;
-  run(scheduler.plan(preempted));
-  EXPECT_FALSE(scheduler.can_start(*sequence_of(256, 1)));
-  scheduler.start(sequence_of(10, 5));
-  EXPECT_FALSE(scheduler.can_start(*sequence_of(1, 1))) << "no slot";
+TEST_F(SchedulerTest, DeadlinesEndWhoRunsAndWhoWaits) {
+  make(100, 1);
+  const Clock::time_point soon = Clock::now() + std::chrono::hours(1);
+  const auto running = add(10, 100, 0, soon)->stream;
+  const auto waiting = add(10, 100, 0, soon)->stream;
+  const auto patient = add(10, 100)->stream;
+  step(1000);
+  scheduler_->expire(soon - std::chrono::seconds(1));
+  EXPECT_FALSE(running->take().end);
+  scheduler_->expire(soon);
+  for (const auto& stream : {running, waiting}) {
+    const TokenProgress progress = stream->take();
+    ASSERT_EQ(progress.end, End::kError);
+    EXPECT_EQ(progress.error->code, ErrorCode::kDeadlineExceeded);
+  }
+  EXPECT_FALSE(patient->take().end);
+  EXPECT_EQ(scheduler_->take_num_left_queue(), 2) << "one started, one ended in the queue";
+  step(1000);
+  EXPECT_EQ(scheduler_->take_num_left_queue(), 1);
+}
+
+// Blocks that are shared count once: sixteen that need ten blocks each run in a pool of 45, and
+// what they share is run once.
+TEST_F(SchedulerTest, WhatManyShareIsComputedOnce) {
+  make_with_images(45, 16);
+  std::vector<int32_t> common;
+  for (int32_t i = 0; i < 9 * 128 + 50; ++i) common.push_back(i);
+  for (int32_t i = 0; i < 16; ++i) {
+    std::vector<int32_t> tokens = common;
+    tokens.push_back(5000 + i);
+    add_tokens(std::move(tokens), 5);
+  }
+  int64_t num_rows = 0;
+  size_t most_running = 0;
+  for (int i = 0; i < 200 && scheduler_->num_waiting() + static_cast<int64_t>(num_running()) > 0;
+       ++i) {
+    for (const int64_t rows : step(4096)) num_rows += rows;
+    most_running = std::max(most_running, num_running());
+  }
+  EXPECT_EQ(scheduler_->num_waiting(), 0);
+  EXPECT_LE(num_rows, (9 * 128 + 51) + 15 * 51 + 16 * 4);
+  EXPECT_GE(most_running, 15U);
 }
 
 // Thousands of steps of arrivals, cancellations and preemptions: every sequence ends, and the books
 // balance after each step.
-TEST(Scheduler, RandomTrafficEndsAndLosesNothing) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  auto store = store_of(12, 5);
-  Scheduler scheduler(*store, 100);
-  std::deque<std::unique_ptr<Sequence>> waiting;
-  int64_t num_submitted = 0;
-  int64_t num_preemptions = 0;
-  const auto is_done = [&] {
-    return num_submitted == 400 && waiting.empty() && scheduler.running().empty();
-  };
-  for (int step = 0; step < 400'000 && !is_done(); ++step) {
-    if (num_submitted < 400 && random() % 8 == 0) {
-      waiting.push_back(sequence_of(1 + random() % 700, static_cast<int32_t>(1 + random() % 300)));
-      ++num_submitted;
+TEST_F(SchedulerTest, RandomTrafficEndsAndLosesNothing) {
+  for (const bool prefix_cache : {false, true}) {
+    const uint32_t seed = std::random_device{}();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    if (prefix_cache) {
+      make_with_images(12, 5);
+    } else {
+      make(12, 5);
     }
-    for (const auto& sequence : scheduler.running()) {
-      if (random() % 3000 == 0) sequence->finish(End::kCancelled);
+    int64_t num_submitted = 0;
+    const int64_t preempted_before = metrics_.total_preemptions.get();
+    const auto is_done = [&] {
+      return num_submitted == 400 && scheduler_->num_waiting() == 0 && num_running() == 0;
+    };
+    for (int i = 0; i < 400'000 && !is_done(); ++i) {
+      if (num_submitted < 400 && random() % 8 == 0) {
+        std::vector<int32_t> tokens(1 + random() % 700, static_cast<int32_t>(random() % 3));
+        add_tokens(std::move(tokens), static_cast<int32_t>(1 + random() % 300),
+                   static_cast<int32_t>(random() % 2));
+        ++num_submitted;
+      }
+      if (num_running() > 0 && random() % 600 == 0) {
+        scheduler_->end(scheduler_->running()[random() % num_running()]->key, End::kCancelled, {});
+      }
+      if (prefix_cache && random() % 5000 == 0) scheduler_->reset_cache();
+      const auto rows = step(100);
+      ASSERT_TRUE(!rows.empty() || (num_running() == 0 && scheduler_->num_waiting() == 0))
+          << "somebody always gets on";
+      if (HasFailure()) return;
     }
-    scheduler.drop_finished();
-    while (!waiting.empty() && scheduler.can_start(*waiting.front())) {
-      scheduler.start(std::move(waiting.front()));
-      waiting.pop_front();
-    }
-    std::vector<std::unique_ptr<Sequence>> preempted;
-    const auto shares = scheduler.plan(preempted);
-    ASSERT_TRUE(!shares.empty() || scheduler.running().empty()) << "somebody always gets on";
-    ASSERT_EQ(scheduler.integrity_problem(), "");
-    run(shares);
-    scheduler.drop_finished();
-    num_preemptions += static_cast<int64_t>(preempted.size());
-    for (auto& sequence : preempted) waiting.push_front(std::move(sequence));
-    ASSERT_EQ(scheduler.integrity_problem(), "");
+    EXPECT_TRUE(is_done()) << "all of them ended";
+    EXPECT_GT(metrics_.total_preemptions.get(), preempted_before);
+    scheduler_->reset_cache();
+    EXPECT_EQ(store_->num_free_blocks(), 12);
+    EXPECT_EQ(store_->num_free_slots(), 5);
   }
-  EXPECT_TRUE(is_done()) << "all of them ended";
-  EXPECT_GT(num_preemptions, 0);
-  EXPECT_EQ(store->num_free_blocks(), 12);
-  EXPECT_EQ(store->num_free_slots(), 5);
 }
 
 }  // namespace

@@ -1,49 +1,24 @@
-// The step loop: one thread that owns the model and the state of every running sequence. It takes
-// token ids and gives token ids; text is the api room's.
+// The step loop: one thread that owns the model's use and the state of every running sequence. It
+// takes token ids and gives token ids; text is the api room's.
 //
-// Requests wait in a queue, first come first served, until the scheduler has room for them. A step
-// is one forward pass over the rows that the scheduler hands out. No result depends on what shares
-// a step, nor on who was preempted.
+// Requests wait in a queue until the scheduler has room for them. A step is one forward pass over
+// the rows that the scheduler hands out. No result depends on what shares a step, on who was
+// preempted, or on what the prefix cache held.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
-#include <vector>
 
-#include "base/worker_pool.h"
-#include "engine/scheduler.h"
+#include "engine/inbox.h"
+#include "engine/stepper.h"
 #include "engine/token_stream.h"
 #include "model/model.h"
-#include "sampling/sampling.h"
 #include "stoker/result.h"
 
 namespace stoker::engine {
-
-struct EngineLimits {
-  int32_t max_num_seqs = 8;     ///< as far as the budget has slots for them
-  int32_t max_queue = 1024;     ///< requests that wait; preempted ones are not counted
-  int64_t kv_budget_bytes = 0;  ///< memory of all sequences' state (plan_kv)
-  int64_t max_chunk_rows =
-      128;  ///< rows of a step for sequences that are more than one token behind
-  bool check_integrity = false;  ///< after every step; aborts on a problem. For tests
-};
-
-/// Counts for health and tests; each is exact at some moment, not all at the same one. Totals only
-/// grow.
-struct EngineCounts {
-  int64_t num_running = 0;
-  int64_t num_waiting = 0;
-  int64_t total_steps = 0;
-  int64_t total_rows = 0;
-  int64_t total_preemptions = 0;
-};
 
 class StepLoop {
  public:
@@ -60,48 +35,22 @@ class StepLoop {
   Result<std::shared_ptr<TokenStream>> submit(TokenRequest request, std::function<void()> ready);
 
   void drain(std::chrono::milliseconds limit);
+  void reset_prefix_cache() { inbox_->reset_cache(); }  ///< before the next step
   bool healthy() const { return healthy_.load(); }
-  EngineCounts counts() const;
-  const KvPlan& plan() const { return store_->plan(); }
+  EngineStats stats() const;
+  const KvPlan& plan() const { return stepper_->plan(); }
 
  private:
-  StepLoop(const Model& model, int num_threads, const EngineLimits& limits,
-           std::unique_ptr<KvStore> store);
+  StepLoop(std::unique_ptr<Stepper> stepper, const EngineLimits& limits);
 
   void loop(const std::stop_token& stop);
-  bool wait_for_work(const std::stop_token& stop);
-  void drop_cancelled();
-  void start_waiting();
+  void take_mail();
   void step();
-  void choose_tokens(const std::vector<Sequence*>& ready);
-  void requeue(std::vector<std::unique_ptr<Sequence>> preempted);
-  void fail_running(const Error& error);
-  void finish_all(End end);
 
-  const Model& model_;
-  const EngineLimits limits_;
-  const std::unique_ptr<KvStore> store_;
-  WorkerPool pool_;
-
-  // The engine's thread only.
-  Scheduler scheduler_;
-  sampling::Scratch scratch_;
-  std::vector<float> logits_;
-
-  mutable std::mutex mutex_;  // guards waiting_, num_preempted_ and draining_
-  std::condition_variable_any work_;
-  std::condition_variable idle_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;  // preempted ones first
-  size_t num_preempted_ = 0;                       // of these
-  bool draining_ = false;
-
-  std::atomic<bool> cancel_all_{false};
+  const std::shared_ptr<Inbox> inbox_;
+  const std::unique_ptr<Stepper> stepper_;
+  Inbox::Mail mail_;  // the engine's thread only
   std::atomic<bool> healthy_{true};
-  std::atomic<int64_t> num_running_{0};
-  std::atomic<int64_t> total_steps_{0};
-  std::atomic<int64_t> total_rows_{0};
-  std::atomic<int64_t> total_preemptions_{0};
-
   std::jthread thread_;  // last: started when all else is there
 };
 

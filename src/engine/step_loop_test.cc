@@ -117,51 +117,6 @@ TEST_F(EngineTest, GreedyTokensAreTheGoldenOnes) {
   EXPECT_EQ(outcome.end, End::kLength);
 }
 
-TEST_F(EngineTest, InABatchEqualsAlone) {
-  std::vector<TokenRequest> requests;
-  for (uint32_t i = 0; i < 12; ++i)
-    requests.push_back(request_of(i, 1 + static_cast<int32_t>(i) * 23 % 150, 20));
-  std::vector<Outcome> expected;
-  for (const auto& request : requests) expected.push_back(alone(request));
-  for (const int threads : {1, 2, 3}) {
-    EngineLimits limits = roomy();
-    limits.max_num_seqs = 5;  // some wait
-    limits.max_chunk_rows = 16;
-    const auto loop = start(model(), threads, limits);
-    std::vector<std::shared_ptr<TokenStream>> streams;
-    for (const auto& request : requests) streams.push_back(*loop->submit(request, {}));
-    for (size_t i = 0; i < streams.size(); ++i) {
-      EXPECT_EQ(read_all(*streams[i]).tokens, expected[i].tokens)
-          << "request " << i << ", threads " << threads;
-    }
-  }
-}
-
-// Blocks for a few sequences only: most are preempted, some of them again and again, greedy and
-// sampled, in prompts and in answers. Nobody's tokens change.
-TEST_F(EngineTest, PreemptedEqualsUndisturbed) {
-  std::vector<TokenRequest> requests;
-  for (uint32_t i = 0; i < 8; ++i) {
-    requests.push_back(
-        request_of(i, 20 + static_cast<int32_t>(i) * 37 % 100, 90, i % 3 == 0 ? 0 : 1));
-  }
-  std::vector<Outcome> expected;
-  for (const auto& request : requests) expected.push_back(alone(request));
-  const KvShape shape = kv_shape(model().config());
-  EngineLimits limits = roomy();
-  limits.max_num_seqs = 4;
-  limits.max_chunk_rows = 40;
-  limits.kv_budget_bytes = 4 * shape.slot_bytes() + 4 * shape.block_bytes();
-  const auto loop = start(model(), 2, limits);
-  ASSERT_EQ(loop->plan().num_blocks, 4);
-  std::vector<std::shared_ptr<TokenStream>> streams;
-  for (const auto& request : requests) streams.push_back(*loop->submit(request, {}));
-  for (size_t i = 0; i < streams.size(); ++i) {
-    EXPECT_EQ(read_all(*streams[i]).tokens, expected[i].tokens) << "request " << i;
-  }
-  EXPECT_GE(loop->counts().total_preemptions, 2) << "or nothing was tested";
-}
-
 TEST_F(EngineTest, ABudgetForLessThanOneSequenceIsRefused) {
   EngineLimits limits = roomy();
   limits.kv_budget_bytes = 1000;
@@ -196,8 +151,8 @@ TEST_F(EngineTest, CancelFreesItsPlaceAndDisturbsNobody) {
   }
   EXPECT_EQ(read_all(*kept).tokens, expected.tokens);
   loop->drain(10s);
-  EXPECT_EQ(loop->counts().num_running, 0);
-  EXPECT_EQ(loop->counts().num_waiting, 0);
+  EXPECT_EQ(loop->stats().num_running, 0);
+  EXPECT_EQ(loop->stats().num_waiting, 0);
 }
 
 TEST_F(EngineTest, AFullQueueIsOverloaded) {
@@ -217,7 +172,7 @@ TEST_F(EngineTest, AFullQueueIsOverloaded) {
 
 TEST_F(EngineTest, ARequestThatCanNeverFitIsRefusedAtOnce) {
   EngineLimits limits = roomy();
-  const KvShape shape = kv_shape(model().config());
+  const KvShape shape = model().state_shape();
   limits.kv_budget_bytes = shape.slot_bytes() + 2 * shape.block_bytes();
   const auto loop = start(model(), 1, limits);
   const auto refused = loop->submit(request_of(1, 5, 2000), {});

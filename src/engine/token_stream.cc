@@ -1,13 +1,15 @@
 // TokenStream: what the engine thread tells one request, and the request's side of it.
 #include "engine/token_stream.h"
 
+#include <utility>
+
 namespace stoker::engine {
 
-TokenStream::TokenStream(std::function<void()> ready) : ready_(std::move(ready)) {
-  progress_.submitted = Clock::now();
-  progress_.scheduled = progress_.submitted;
-  progress_.first_token = progress_.submitted;
-  progress_.last_token = progress_.submitted;
+TokenStream::TokenStream(std::shared_ptr<Inbox> inbox, std::function<void()> ready)
+    : inbox_(std::move(inbox)), ready_(std::move(ready)) {
+  Cost& cost = progress_.cost;
+  cost.submitted = Clock::now();
+  cost.scheduled = cost.first_token = cost.last_token = cost.submitted;
 }
 
 bool TokenStream::has_news() const {
@@ -16,8 +18,12 @@ bool TokenStream::has_news() const {
 
 TokenProgress TokenStream::take() {
   const std::lock_guard lock(mutex_);
-  TokenProgress taken = progress_;
-  progress_.tokens.clear();
+  TokenProgress taken;
+  taken.tokens.swap(progress_.tokens);
+  taken.prompt_logprobs.swap(progress_.prompt_logprobs);
+  taken.end = progress_.end;
+  taken.error = progress_.error;
+  taken.cost = progress_.cost;
   end_taken_ = end_taken_ || taken.end.has_value();
   return taken;
 }
@@ -27,31 +33,54 @@ void TokenStream::wait(std::chrono::milliseconds limit) {
   news_.wait_for(lock, limit, [this] { return has_news(); });
 }
 
+void TokenStream::cancel() {
+  SequenceKey key;
+  {
+    const std::lock_guard lock(mutex_);
+    if (progress_.end) return;
+    key = key_;
+  }
+  if (inbox_ != nullptr) inbox_->cancel(key);
+}
+
 void TokenStream::detach() {
   const std::lock_guard lock(mutex_);
   ready_ = nullptr;
 }
 
-void TokenStream::mark_scheduled(Clock::time_point now) {
+void TokenStream::attach(const SequenceKey& key) {
   const std::lock_guard lock(mutex_);
-  progress_.scheduled = now;
-  progress_.first_token = now;
-  progress_.last_token = now;
+  key_ = key;
 }
 
-void TokenStream::push(int32_t token, Clock::time_point now) {
+void TokenStream::mark_scheduled(Clock::time_point now, int64_t cached_tokens) {
   const std::lock_guard lock(mutex_);
-  if (progress_.first_token == progress_.scheduled) progress_.first_token = now;
-  progress_.last_token = now;
+  Cost& cost = progress_.cost;
+  cost.scheduled = cost.first_token = cost.last_token = now;
+  cost.cached_tokens = cached_tokens;
+}
+
+void TokenStream::push(int32_t token, Clock::time_point now, const Work& work) {
+  const std::lock_guard lock(mutex_);
+  Cost& cost = progress_.cost;
+  if (cost.first_token == cost.scheduled) cost.first_token = now;
+  cost.last_token = now;
+  cost.work = work;
   progress_.tokens.push_back(token);
   news_.notify_all();
   if (ready_) ready_();
 }
 
-void TokenStream::finish(End end, std::optional<Error> error) {
+void TokenStream::set_prompt_logprobs(std::vector<float> logprobs) {
+  const std::lock_guard lock(mutex_);
+  progress_.prompt_logprobs = std::move(logprobs);
+}
+
+void TokenStream::finish(End end, std::optional<Error> error, const Work& work) {
   const std::lock_guard lock(mutex_);
   progress_.end = end;
   progress_.error = std::move(error);
+  progress_.cost.work = work;
   news_.notify_all();
   if (ready_) ready_();
 }

@@ -6,10 +6,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "engine/inbox.h"
 #include "sampling/sampling.h"
 #include "stoker/result.h"
 
@@ -22,53 +25,75 @@ struct TokenRequest {
   std::vector<int32_t> prompt;  ///< at least one
   sampling::Params sampling;
   uint64_t seed = 0;
-  int32_t max_tokens = 1;         ///< >= 1
-  std::vector<int32_t> stop_ids;  ///< choosing one of these ends the sequence
+  int32_t max_tokens = 1;                     ///< >= 1
+  std::vector<int32_t> stop_ids;              ///< choosing one of these ends the sequence
+  int32_t priority = 0;                       ///< lower is served first
+  std::optional<Clock::time_point> deadline;  ///< it ends with kDeadlineExceeded then
+  std::string cache_salt;                     ///< prefixes are shared under the same salt only
+  bool prompt_logprobs = false;  ///< of every prompt token but the first; reads no cached prefix
 };
 
 /// How a sequence ended.
 enum class End { kStopId, kLength, kCancelled, kError };
 
+/// What was done for a sequence.
+struct Work {
+  int64_t computed_tokens = 0;  ///< rows that were run, again after a preemption too
+  int32_t num_preemptions = 0;
+};
+
+/// What a request cost, so far.
+struct Cost {
+  Clock::time_point submitted;
+  Clock::time_point scheduled;    ///< first step that held a row; submitted until then
+  Clock::time_point first_token;  ///< scheduled until then
+  Clock::time_point last_token;
+  int64_t cached_tokens = 0;  ///< of the prompt, taken from the prefix cache at its first start
+  Work work;                  ///< up to the last token
+};
+
 /// What a reader finds in a TokenStream.
 struct TokenProgress {
-  std::vector<int32_t> tokens;  ///< chosen since the last look
-  std::optional<End> end;       ///< nothing more will come
-  std::optional<Error> error;   ///< with End::kError
-  Clock::time_point submitted;
-  Clock::time_point scheduled;  ///< first step that held a row; submitted until then
-  Clock::time_point first_token;
-  Clock::time_point last_token;
+  std::vector<int32_t> tokens;         ///< chosen since the last look
+  std::vector<float> prompt_logprobs;  ///< if asked for, with the first token
+  std::optional<End> end;              ///< nothing more will come
+  std::optional<Error> error;          ///< with End::kError
+  Cost cost;
 };
 
 /// Tokens on their way from the engine's thread to one reader. Safe from both; cancel() from any
 /// thread.
 class TokenStream {
  public:
-  explicit TokenStream(std::function<void()> ready);
+  /// inbox: may be null in tests; then nobody hears of a cancellation.
+  TokenStream(std::shared_ptr<Inbox> inbox, std::function<void()> ready);
 
   /// Moves out what is there. Never blocks for long.
   TokenProgress take();
   /// Waits until take() would find something, or the limit has passed.
   void wait(std::chrono::milliseconds limit);
-  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  /// Asks for the end, which comes before the next step. Nothing where it came already.
+  void cancel();
   /// `ready` is not called once this has returned.
   void detach();
 
   // The engine's side.
-  void mark_scheduled(Clock::time_point now);
-  void push(int32_t token, Clock::time_point now);
-  void finish(End end, std::optional<Error> error);
+  void attach(const SequenceKey& key);
+  void mark_scheduled(Clock::time_point now, int64_t cached_tokens);
+  void push(int32_t token, Clock::time_point now, const Work& work);
+  void set_prompt_logprobs(std::vector<float> logprobs);
+  void finish(End end, std::optional<Error> error, const Work& work);
 
  private:
   bool has_news() const;
 
+  const std::shared_ptr<Inbox> inbox_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable news_;
   TokenProgress progress_;
+  SequenceKey key_;
   bool end_taken_ = false;
   std::function<void()> ready_;
-  std::atomic<bool> cancelled_{false};
 };
 
 }  // namespace stoker::engine

@@ -278,6 +278,11 @@ void PrefixCache::add_image(const PrefixPath& path, int64_t position, const Pend
   images_.push_back({node, image, spared, 0, ++clock_});
 }
 
+void PrefixCache::forget_image(const PrefixPath& path, int64_t position) {
+  const int32_t image = at(path.nodes[static_cast<size_t>(position / kBlockTokens - 1)]).image;
+  if (image != kNone && images_[static_cast<size_t>(image)].uses == 0) remove_image(image);
+}
+
 int64_t PrefixCache::rows_to_image_before(int32_t node) const {
   int64_t blocks = 1;
   for (int32_t up = nodes_[static_cast<size_t>(node)].parent; up >= 0; ++blocks) {

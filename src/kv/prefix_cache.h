@@ -82,6 +82,8 @@ class PrefixCache {
   /// better one stays.
   void add_image(const PrefixPath& path, int64_t position, const PendingImage& image);
   void drop_image(const PendingImage& image);
+  /// The image at `position` is of no more use, unless somebody has started from it.
+  void forget_image(const PrefixPath& path, int64_t position);
 
   /// Gives up the path; what was published stays findable.
   void release(PrefixPath& path);

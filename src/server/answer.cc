@@ -27,6 +27,8 @@ std::string finish_members(const Finish& finish) {
 
 Usage& operator+=(Usage& sum, const Usage& usage) {
   sum.prompt_tokens += usage.prompt_tokens;
+  sum.cached_tokens += usage.cached_tokens;
+  sum.computed_tokens += usage.computed_tokens;
   sum.completion_tokens += usage.completion_tokens;
   sum.reasoning_tokens += usage.reasoning_tokens;
   return sum;
@@ -64,11 +66,10 @@ std::string usage_json(const Usage& usage, bool is_whole) {
                     ",\"total_tokens\":" + number(total);
   if (is_whole) {
     out +=
-        ",\"prompt_tokens_details\":{\"cached_tokens\":0}"
-        ",\"completion_tokens_details\":{\"reasoning_tokens\":" +
-        number(usage.reasoning_tokens) +
-        "},\"prompt_cache_hit_tokens\":0,\"prompt_cache_miss_tokens\":" +
-        number(usage.prompt_tokens);
+        ",\"prompt_tokens_details\":{\"cached_tokens\":" + number(usage.cached_tokens) +
+        "},\"completion_tokens_details\":{\"reasoning_tokens\":" + number(usage.reasoning_tokens) +
+        "},\"prompt_cache_hit_tokens\":" + number(usage.cached_tokens) +
+        ",\"prompt_cache_miss_tokens\":" + number(usage.prompt_tokens - usage.cached_tokens);
   }
   return out + "}";
 }
@@ -190,8 +191,10 @@ void Answer::append_usage_chunk(std::string& out) const {
 Usage Answer::usage() const {
   Usage sum;
   for (const Choice& choice : choices_) {
-    const auto num_prompt_tokens = static_cast<int32_t>(choice.stream->prompt_ids().size());
-    sum += choice.finish ? choice.finish->usage : Usage{num_prompt_tokens, choice.num_tokens, 0};
+    Usage so_far;
+    so_far.prompt_tokens = static_cast<int32_t>(choice.stream->prompt_ids().size());
+    so_far.completion_tokens = choice.num_tokens;
+    sum += choice.finish ? choice.finish->usage : so_far;
   }
   return sum;
 }

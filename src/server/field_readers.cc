@@ -9,6 +9,7 @@ namespace stoker {
 namespace {
 
 constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxSaltBytes = 256;
 constexpr size_t kMaxStopBytes = 256;
 constexpr size_t kMaxPrompts = 2048;
 constexpr size_t kMaxShownBytes = 40;  // of a value in a message
@@ -201,6 +202,20 @@ Result<void> read_request_id(const Json& value, RequestDraft& draft) {
     return wrong_value("request_id", "1 to 128 visible ASCII characters", value);
   }
   draft.parsed.request_id = id;
+  return {};
+}
+
+Result<void> read_priority(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.priority,
+             int_of(value, "priority", INT32_MIN, "an integer from -2147483648 to 2147483647"));
+  return {};
+}
+
+Result<void> read_cache_salt(const Json& value, RequestDraft& draft) {
+  if (!value.is_string() || value.as_string().empty() || value.as_string().size() > kMaxSaltBytes) {
+    return wrong_value("cache_salt", "a string of 1 to 256 bytes", value);
+  }
+  draft.cache_salt = value.as_string();
   return {};
 }
 

@@ -21,6 +21,8 @@ Result<void> read_stream(const Json& value, RequestDraft& draft);
 Result<void> read_stream_options(const Json& value, RequestDraft& draft);
 Result<void> read_user(const Json& value, RequestDraft& draft);
 Result<void> read_request_id(const Json& value, RequestDraft& draft);
+Result<void> read_priority(const Json& value, RequestDraft& draft);
+Result<void> read_cache_salt(const Json& value, RequestDraft& draft);
 Result<void> read_thinking(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
 

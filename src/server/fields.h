@@ -22,6 +22,8 @@ struct RequestDraft {
   std::optional<int32_t> max_tokens;
   std::optional<int32_t> max_completion_tokens;
   std::vector<std::string> stop;
+  int32_t priority = 0;
+  std::string cache_salt;
   bool has_stream_options = false;
 };
 

@@ -44,6 +44,8 @@ void build_requests(RequestDraft draft, ParsedRequest& parsed) {
   request.sampling = draft.sampling;
   request.max_tokens = draft.max_completion_tokens ? draft.max_completion_tokens : draft.max_tokens;
   request.stop = std::move(draft.stop);
+  request.priority = draft.priority;
+  request.cache_salt = std::move(draft.cache_salt);
   if (parsed.route == Route::kChat) {
     request.prompt = std::move(draft.chat);
     parsed.requests.push_back(std::move(request));

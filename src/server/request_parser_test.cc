@@ -142,7 +142,13 @@ const Case kCommonCases[] = {
     {R"("skip_special_tokens":true)", nullptr},
     {R"("skip_special_tokens":false)", "skip_special_tokens"},
     {R"("priority":0)", nullptr},
-    {R"("priority":1)", "priority"},
+    {R"("priority":1)", nullptr},
+    {R"("priority":-2147483648)", nullptr},
+    {R"("priority":2147483648)", "priority"},
+    {R"("priority":"high")", "priority"},
+    {R"("cache_salt":"a tenant")", nullptr},
+    {R"("cache_salt":"")", "cache_salt"},
+    {R"("cache_salt":5)", "cache_salt"},
 };
 
 TEST(RequestParser, CommonFields) {

@@ -122,7 +122,8 @@ Event finish_event(FinishReason reason, int32_t completion_tokens,
   Finish finish;
   finish.reason = reason;
   finish.stop = std::move(stop);
-  finish.usage = {3, completion_tokens, 0};
+  finish.usage.prompt_tokens = 3;
+  finish.usage.completion_tokens = completion_tokens;
   Event event;
   event.finish = std::move(finish);
   return event;

@@ -50,6 +50,8 @@ class ScriptedEngine : public Engine {
 
   const ModelInfo& model() const override { return model_; }
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override;
+  EngineStats stats() const override { return {}; }
+  void reset_prefix_cache() override {}
   bool healthy() const override;
   void drain(std::chrono::milliseconds limit) override;
 

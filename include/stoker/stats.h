@@ -1,0 +1,50 @@
+// Numbers of a running engine, for people and for whoever serves metrics. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace stoker {
+
+/// A distribution: counts[i] of the values were at most bounds[i] (and above the bound before it);
+/// the last count has those above all bounds.
+struct Histogram {
+  std::vector<double> bounds;
+  std::vector<int64_t> counts;  ///< one more than bounds
+  int64_t count = 0;
+  double sum = 0;
+};
+
+/// Each number is exact at some moment of the call, not all at the same one. Totals only grow.
+struct EngineStats {
+  // Now.
+  int64_t num_running = 0;
+  int64_t num_waiting = 0;        ///< preempted ones too
+  int64_t num_blocks = 0;         ///< of all memory for growing state; a block has block_tokens
+  int64_t num_blocks_used = 0;    ///< by sequences that run
+  int64_t num_blocks_cached = 0;  ///< beside these, kept for prefixes
+  int64_t block_tokens = 0;
+  int64_t num_images = 0;        ///< positions at which a prefix can be taken up
+  int64_t max_prefill_rows = 0;  ///< the latest bound on prefill rows in a step that decodes
+
+  // Since the start.
+  int64_t total_steps = 0;
+  int64_t total_prefill_rows = 0;
+  int64_t total_decode_rows = 0;
+  int64_t total_prompt_tokens = 0;  ///< of requests that began
+  int64_t total_cached_tokens = 0;  ///< of these, taken from the prefix cache
+  int64_t total_tokens = 0;         ///< chosen
+  int64_t total_preemptions = 0;
+  int64_t total_stopped = 0;  ///< requests that ended by a token, and by length, ...
+  int64_t total_length = 0;
+  int64_t total_cancelled = 0;
+  int64_t total_failed = 0;
+
+  Histogram queue_seconds;        ///< from submission to the first step
+  Histogram first_token_seconds;  ///< from submission to the first token
+  Histogram token_seconds;        ///< between two tokens of a request
+  Histogram step_seconds;
+  Histogram step_rows;
+};
+
+}  // namespace stoker

@@ -1,0 +1,95 @@
+#include "engine/inbox.h"
+
+#include <string>
+#include <utility>
+
+#include "engine/sequence.h"
+
+namespace stoker::engine {
+
+Inbox::Inbox(int64_t max_queue) : max_queue_(max_queue) {}
+Inbox::~Inbox() = default;
+
+Result<void> Inbox::submit(std::unique_ptr<Sequence> sequence) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) {
+      sequence->finished = true;  // nobody waits for it
+      return Error{ErrorCode::kCancelled, "the engine takes no more requests", ""};
+    }
+    if (num_queued_ >= max_queue_) {
+      sequence->finished = true;
+      return Error{ErrorCode::kOverloaded,
+                   std::to_string(max_queue_) + " requests are waiting already: try again later",
+                   ""};
+    }
+    sequence->key.arrival = next_arrival_++;
+    sequence->stream->attach(sequence->key);
+    mail_.arrivals.push_back(std::move(sequence));
+    ++num_queued_;
+    is_idle_ = false;
+  }
+  work_.notify_all();
+  return {};
+}
+
+void Inbox::cancel(const SequenceKey& key) {
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.cancels.push_back(key);
+  }
+  work_.notify_all();
+}
+
+void Inbox::cancel_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.cancel_all = true;
+  }
+  work_.notify_all();
+}
+
+void Inbox::reset_cache() {
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.reset_cache = true;
+  }
+  work_.notify_all();
+}
+
+void Inbox::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+bool Inbox::has_mail() const {
+  return !mail_.arrivals.empty() || !mail_.cancels.empty() || mail_.cancel_all || mail_.reset_cache;
+}
+
+void Inbox::take(Mail& mail) {
+  const std::lock_guard lock(mutex_);
+  std::swap(mail, mail_);
+}
+
+bool Inbox::wait(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  return work_.wait(lock, stop, [this] { return has_mail(); }) && !stop.stop_requested();
+}
+
+void Inbox::leave_queue(int64_t n) {
+  const std::lock_guard lock(mutex_);
+  num_queued_ -= n;
+}
+
+void Inbox::set_idle(bool idle) {
+  const std::lock_guard lock(mutex_);
+  is_idle_ = idle && mail_.arrivals.empty();
+  if (is_idle_) idle_.notify_all();
+}
+
+bool Inbox::wait_idle(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_for(lock, limit, [this] { return is_idle_; });
+}
+
+}  // namespace stoker::engine

@@ -1,0 +1,82 @@
+// What other threads have for the engine's thread: new requests, cancellations, wishes. The one
+// place where they meet; held for moments only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <compare>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <vector>
+
+#include "stoker/result.h"
+
+namespace stoker::engine {
+
+struct Sequence;
+
+/// The order in which sequences are served: lower first. Unique.
+struct SequenceKey {
+  int32_t priority = 0;
+  int64_t arrival = 0;
+  auto operator<=>(const SequenceKey&) const = default;
+};
+
+/// Shared by the step loop and every stream of it, so that a stream may outlive the loop.
+class Inbox {
+ public:
+  /// What came since the last look.
+  struct Mail {
+    std::vector<std::unique_ptr<Sequence>> arrivals;
+    std::vector<SequenceKey> cancels;
+    bool cancel_all = false;
+    bool reset_cache = false;
+  };
+
+  explicit Inbox(int64_t max_queue);
+  ~Inbox();
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  /// Queues a sequence; its arrival number is given here. Errors: kOverloaded, kCancelled after
+  /// close().
+  Result<void> submit(std::unique_ptr<Sequence> sequence);
+  void cancel(const SequenceKey& key);
+  void cancel_all();
+  void reset_cache();
+  /// No more arrivals.
+  void close();
+
+  // The engine's thread.
+  /// Moves out what is there into the empty `mail`.
+  void take(Mail& mail);
+  /// Waits until there is mail or a stop is asked for; false: the latter.
+  bool wait(const std::stop_token& stop);
+  /// `n` queued sequences have started or gone.
+  void leave_queue(int64_t n);
+  /// Nothing is queued or runs now, or something does.
+  void set_idle(bool idle);
+
+  /// Sequences that arrived and never started. Waits for nobody.
+  int64_t num_queued() const { return num_queued_.load(std::memory_order_relaxed); }
+  /// Waits until all is done; false: not within the limit.
+  bool wait_idle(std::chrono::milliseconds limit);
+
+ private:
+  bool has_mail() const;
+
+  const int64_t max_queue_;
+  std::mutex mutex_;  // guards all below
+  std::condition_variable_any work_;
+  std::condition_variable idle_;
+  Mail mail_;
+  int64_t next_arrival_ = 0;
+  std::atomic<int64_t> num_queued_{0};  // changed under the mutex
+  bool closed_ = false;
+  bool is_idle_ = true;
+};
+
+}  // namespace stoker::engine
