@@ -224,15 +224,18 @@ class LocalEngine final : public Engine {
 
 // Memory for the state of all sequences: what was asked for, or a half of the memory beside the
 // weights as far as they fit (a half of all where they do not; they are mapped), and never more
-// than all sequences can use.
-int64_t state_budget(int64_t asked, const LoadedModel& model, int32_t max_num_seqs) {
-  if (asked > 0) return asked;
+// than sequences of the whole context can use, with their images.
+int64_t state_budget(const EngineOptions& options, const LoadedModel& model) {
+  if (options.kv_budget_bytes > 0) return options.kv_budget_bytes;
   const KvShape shape = model.model().state_shape();
-  const int64_t each =
-      shape.slot_bytes() + blocks_for(model.info().max_context_tokens) * shape.block_bytes();
+  const int64_t block = shape.block_bytes() + (options.prefix_caching ? kIndexBytesPerBlock : 0);
+  const int64_t each = shape.slot_bytes() + blocks_for(model.info().max_context_tokens) * block;
+  int64_t most = options.max_num_seqs * each;
+  if (options.prefix_caching)
+    most += options.image_budget_bytes >= 0 ? options.image_budget_bytes : most / 7;
   const int64_t usable = usable_memory_bytes();
   const int64_t weights = model.checkpoint().weight_bytes();
-  return std::min((weights < usable / 2 ? usable - weights : usable) / 2, max_num_seqs * each);
+  return std::min((weights < usable / 2 ? usable - weights : usable) / 2, most);
 }
 
 Result<void> check_options(const EngineOptions& options) {
@@ -278,7 +281,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
   engine::EngineLimits limits;
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;
-  limits.kv_budget_bytes = state_budget(options.kv_budget_bytes, *loaded, options.max_num_seqs);
+  limits.kv_budget_bytes = state_budget(options, *loaded);
   limits.max_step_rows = std::max(options.max_num_batched_tokens, options.max_num_seqs);
   limits.prefix_cache = options.prefix_caching;
   limits.image_budget_bytes = options.image_budget_bytes;

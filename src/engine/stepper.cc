@@ -168,6 +168,7 @@ void Stepper::take_prompt_logprobs(Sequence& sequence, int64_t first, int64_t co
 
 void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   const TokenRequest& request = sequence.request;
+  if (limits_.observe) limits_.observe(sequence, logits);
   const auto token =
       sampling::sample(logits, request.seed, static_cast<uint64_t>(sequence.num_tokens()),
                        request.sampling, scratch_);

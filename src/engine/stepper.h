@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,10 @@ struct EngineLimits {
   bool prefix_cache = true;
   int64_t image_budget_bytes = -1;  ///< of the budget; -1: plan_kv's share
   int64_t image_interval = 512;     ///< SchedulerOptions
-  bool check_integrity = false;     ///< after every step; aborts on a problem. For tests
+  // For tests.
+  bool check_integrity = false;  ///< after every step; aborts on a problem
+  /// Sees the logits [vocab_size] from which a sequence's next token is chosen.
+  std::function<void(const Sequence&, std::span<const float>)> observe = {};
 };
 
 /// The engine's thread only, except where noted.
