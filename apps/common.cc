@@ -80,6 +80,38 @@ void add_threads_option(OptionParser& parser, int* num_threads) {
   parser.option("--threads", "N", num_threads, "Threads that compute; 0: one per core [0]");
 }
 
+void add_memory_options(OptionParser& parser, EngineOptions* options) {
+  parser.option("--max-num-seqs", "N", &options->max_num_seqs,
+                "Requests that run at the same time; others wait [256]");
+  parser.bytes("--kv-budget", &options->kv_budget_bytes,
+               "Memory for the state of all requests and the prefix cache [a half of what is left "
+               "beside the weights]");
+  parser.bytes("--image-budget", &options->image_budget_bytes,
+               "Of it, for places where a cached prefix can be taken up [an eighth]");
+  parser.off_flag("--no-enable-prefix-caching", &options->prefix_caching,
+                  "Compute every prompt in full");
+  parser.choice(
+      "--bounded-replay", {"off", "exact", "compact"},
+      [options](size_t mode) { options->bounded_replay = static_cast<BoundedReplay>(mode); },
+      "Which rows of a prompt run the layers after the last KV source; exact has the bits "
+      "of off, compact is faster and has others [exact]");
+}
+
+void add_engine_options(OptionParser& parser, EngineOptions* options) {
+  add_memory_options(parser, options);
+  parser.option(
+      "--prefix-cache-retention-interval", "N", &options->image_interval,
+      "Tokens between places where a cached prefix can be taken up, a multiple of 128; 0: "
+      "at ends of prompts and answers alone [512]");
+  parser.option("--max-num-batched-tokens", "N", &options->max_num_batched_tokens,
+                "Tokens of one step at most [1024]");
+  parser.choice(
+      "--scheduling-policy", {"fcfs", "priority"},
+      [options](size_t policy) { options->use_priorities = policy == 1; },
+      "In the order of arrival, or of the requests' priority first [fcfs]");
+  add_threads_option(parser, &options->num_threads);
+}
+
 void add_generation_options(OptionParser& parser, GenerationOptions* options) {
   parser.option("--max-tokens", "N", &options->max_tokens,
                 "Tokens to choose at most [what the context holds]");

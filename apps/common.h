@@ -41,6 +41,12 @@ struct GenerationOptions {
 void add_generation_options(OptionParser& parser, GenerationOptions* options);
 void add_threads_option(OptionParser& parser, int* num_threads);
 
+/// How the engine of a command with many requests works: threads, memory, steps.
+void add_engine_options(OptionParser& parser, EngineOptions* options);
+
+/// How much memory the state of requests has, and how it is spent.
+void add_memory_options(OptionParser& parser, EngineOptions* options);
+
 /// Opens a model, telling on standard error how far it is once that takes more than two seconds;
 /// warnings of the library go there too.
 Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOptions options);

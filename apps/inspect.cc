@@ -124,6 +124,10 @@ std::string plan_text(const StatePlan& plan) {
       row("blocks", std::to_string(plan.num_blocks) + " of " + std::to_string(plan.block_tokens) +
                         " tokens, " + size_text(plan.block_bytes) + " each") +
       row("tokens", std::to_string(plan.num_tokens) + " over all sequences") +
+      row("cached beginnings", std::to_string(plan.num_image_units / plan.units_of_an_image) +
+                                   " to " + std::to_string(plan.num_image_units) + ", " +
+                                   size_text(plan.num_image_units * plan.image_unit_bytes) +
+                                   ", and " + size_text(plan.index_bytes) + " to find them") +
       row("in use", size_text(plan.total_bytes));
   for (const auto& [tokens, sequences] : plan.fits)
     text += row("sequences of " + std::to_string(tokens), std::to_string(sequences));
@@ -147,13 +151,17 @@ std::string plan_json(const StatePlan& plan) {
              .add("block_bytes", std::to_string(plan.block_bytes))
              .add("block_tokens", std::to_string(plan.block_tokens))
              .add("num_tokens", std::to_string(plan.num_tokens))
+             .add("num_image_units", std::to_string(plan.num_image_units))
+             .add("image_unit_bytes", std::to_string(plan.image_unit_bytes))
+             .add("units_of_an_image", std::to_string(plan.units_of_an_image))
+             .add("index_bytes", std::to_string(plan.index_bytes))
              .add("fits", json_array(fits))
              .text() +
          "\n";
 }
 
-int print_plan(const std::string& model, int64_t budget_bytes, int max_num_seqs, bool json) {
-  const Result<StatePlan> plan = plan_state(model, budget_bytes, max_num_seqs);
+int print_plan(const std::string& model, const EngineOptions& options, bool json) {
+  const Result<StatePlan> plan = plan_state(model, options);
   if (!plan) return report(plan.error());
   Output out;
   out.write(json ? plan_json(*plan) : plan_text(*plan));
@@ -167,8 +175,7 @@ int inspect_command(const Arguments& arguments) {
   std::string model;
   bool json = false;
   bool plan = false;
-  int64_t kv_budget = 0;
-  int max_num_seqs = EngineOptions().max_num_seqs;
+  EngineOptions options;
   OptionParser parser("inspect",
                       "Shows what is in a checkpoint, what this machine can hold of it, and what "
                       "is wrong with it (then "
@@ -177,13 +184,13 @@ int inspect_command(const Arguments& arguments) {
   parser.positional("MODEL", &model, kModelHelp);
   parser.flag("--json", &json, "Print one object");
   parser.flag("--plan", &plan, "Show how --kv-budget would be spent, as serve does");
-  parser.bytes("--kv-budget", &kv_budget, "With --plan: memory for the state of all requests");
-  parser.option("--max-num-seqs", "N", &max_num_seqs,
-                "With --plan: requests that run at the same time [8]");
+  add_memory_options(parser, &options);
   if (const auto code = parser.parse(arguments)) return *code;
-  if (plan && kv_budget == 0) return parser.refuse("--plan: expected --kv-budget SIZE too");
-  if (!plan && kv_budget != 0) return parser.refuse("--kv-budget: expected --plan too");
-  if (plan) return print_plan(model, kv_budget, max_num_seqs, json);
+  if (plan && options.kv_budget_bytes == 0)
+    return parser.refuse("--plan: expected --kv-budget SIZE too");
+  if (!plan && options.kv_budget_bytes != 0)
+    return parser.refuse("--kv-budget: expected --plan too");
+  if (plan) return print_plan(model, options, json);
 
   const Result<Inspection> inspection = inspect(model);
   if (!inspection) return report(inspection.error());

@@ -100,6 +100,24 @@ void OptionParser::flag(const std::string& name, bool* place, const std::string&
   impl_->names.push_back(name);
 }
 
+void OptionParser::off_flag(const std::string& name, bool* place, const std::string& help) {
+  impl_->app.add_flag_callback(
+      name, [place] { *place = false; }, help);
+  impl_->names.push_back(name);
+}
+
+void OptionParser::choice(const std::string& name, const std::vector<std::string>& words,
+                          const std::function<void(size_t)>& take, const std::string& help) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : "|") + word;
+  add(name, all, help, Count::kAtMostOnce, [words, take, all](const std::string& value) {
+    const auto found = std::find(words.begin(), words.end(), value);
+    if (found == words.end()) return "expected " + all + ", found '" + value + "'";
+    take(static_cast<size_t>(found - words.begin()));
+    return std::string();
+  });
+}
+
 void OptionParser::positional(const std::string& name, std::string* place,
                               const std::string& help) {
   add(name, " ", help, Count::kExactlyOnce, [place](const std::string& value) {

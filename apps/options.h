@@ -27,6 +27,12 @@ class OptionParser {
   ~OptionParser();
 
   void flag(const std::string& name, bool* place, const std::string& help);
+  /// Sets the place to false.
+  void off_flag(const std::string& name, bool* place, const std::string& help);
+
+  /// One of some words; `take` gets its index.
+  void choice(const std::string& name, const std::vector<std::string>& words,
+              const std::function<void(size_t)>& take, const std::string& help);
 
   /// A required argument without a name in front.
   void positional(const std::string& name, std::string* place, const std::string& help);

@@ -89,11 +89,7 @@ int serve_command(const Arguments& arguments) {
   parser.option(
       "--served-model-name", "NAME", &options.server.served_model_names,
       "What clients call the model; may be given several times [the last part of its path]");
-  parser.option("--max-num-seqs", "N", &options.engine.max_num_seqs,
-                "Requests that run at the same time [8]");
-  parser.bytes("--kv-budget", &options.engine.kv_budget_bytes,
-               "Memory for the state of all requests [a half of what is left beside the weights]");
-  add_threads_option(parser, &options.engine.num_threads);
+  add_engine_options(parser, &options.engine);
   if (const auto code = parser.parse(arguments)) return *code;
   if (port < 0 || port > 65535)
     return parser.refuse("--port: expected 0 to 65535, found " + std::to_string(port));

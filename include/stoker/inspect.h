@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "stoker/engine.h"
 #include "stoker/result.h"
 
 namespace stoker {
@@ -41,15 +42,19 @@ struct StatePlan {
   int64_t num_blocks = 0;      ///< for what grows
   int64_t block_bytes = 0;
   int32_t block_tokens = 0;
-  int64_t num_tokens = 0;  ///< over all sequences
+  int64_t num_tokens = 0;         ///< over all sequences
+  int64_t num_image_units = 0;    ///< for places where the prefix cache can begin; 0 without it
+  int64_t image_unit_bytes = 0;   ///< of each
+  int32_t units_of_an_image = 0;  ///< at the end of a prompt or an answer; one in their middle
+  int64_t index_bytes = 0;        ///< what the prefix cache knows of the blocks
   std::vector<std::pair<int64_t, int64_t>>
       fits;  ///< lengths in tokens, up to the context, and how many sequences of each fit
 };
 
-/// What Engine::open would allocate for this budget: the same arithmetic. Reads config.json alone.
-/// Errors: those of Engine::open for the config; kInvalidArgument where the budget does not hold
-/// one sequence.
-Result<StatePlan> plan_state(const std::string& model, int64_t budget_bytes, int32_t max_num_seqs);
+/// What Engine::open would allocate for options.kv_budget_bytes, which is given: the same
+/// arithmetic. Reads config.json alone. Errors: those of Engine::open for the config and the
+/// options; kInvalidArgument where the budget does not hold one sequence.
+Result<StatePlan> plan_state(const std::string& model, const EngineOptions& options);
 
 /// Looks at a checkpoint without running it. A checkpoint with mistakes is no error here: they are
 /// its `problems`. Errors: kNotFound, kIo.

@@ -106,15 +106,25 @@ Result<Inspection> inspect(const std::string& model) {
   return out;
 }
 
-Result<StatePlan> plan_state(const std::string& model, int64_t budget_bytes, int32_t max_num_seqs) {
+Result<StatePlan> plan_state(const std::string& model, const EngineOptions& options) {
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(const ModelConfig config, read_config(path));
-  const KvShape shape = kv_shape(config);
-  TRY_ASSIGN(const KvPlan plan,
-             plan_kv(shape, {.bytes = budget_bytes, .max_num_seqs = max_num_seqs}));
-  StatePlan out{budget_bytes,       plan.total_bytes, plan.num_slots,
-                shape.slot_bytes(), plan.num_blocks,  shape.block_bytes(),
-                kBlockTokens,       plan.tokens(),    {}};
+  TRY_ASSIGN(const Replay replay, replay_of(config, options.bounded_replay));
+  const KvShape shape = kv_shape(config, replay);
+  TRY_ASSIGN(const KvPlan plan, plan_kv(shape, budget_of(options)));
+  StatePlan out;
+  out.budget_bytes = options.kv_budget_bytes;
+  out.total_bytes = plan.total_bytes;
+  out.num_sequences = plan.num_slots;
+  out.sequence_bytes = shape.slot_bytes();
+  out.num_blocks = plan.num_blocks;
+  out.block_bytes = shape.block_bytes();
+  out.block_tokens = kBlockTokens;
+  out.num_tokens = plan.tokens();
+  out.num_image_units = plan.num_image_units;
+  out.image_unit_bytes = shape.image_unit_bytes();
+  out.units_of_an_image = shape.has_late_rings() ? 2 : 1;
+  out.index_bytes = plan.index_bytes;
   const int64_t context = config.max_position_embeddings;
   for (int64_t tokens = 1024; tokens < context; tokens *= 8)
     out.fits.emplace_back(tokens, plan.sequences_of(tokens));

@@ -30,6 +30,13 @@ Result<Replay> replay_of(const ModelConfig& config, BoundedReplay asked) {
   return replay;
 }
 
+KvBudget budget_of(const EngineOptions& options) {
+  return {.bytes = options.kv_budget_bytes,
+          .max_num_seqs = options.max_num_seqs,
+          .prefix_cache = options.prefix_caching,
+          .image_bytes = options.image_budget_bytes};
+}
+
 Result<int> threads_to_use(int asked) {
   if (asked < 0 || asked > kMaxThreads) {
     return Error{ErrorCode::kInvalidArgument,

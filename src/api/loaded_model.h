@@ -62,6 +62,9 @@ class LoadedModel {
 /// kUnsupported for kCompact there.
 Result<Replay> replay_of(const ModelConfig& config, BoundedReplay asked);
 
+/// What the options say of memory.
+KvBudget budget_of(const EngineOptions& options);
+
 /// Threads to compute with: `asked`, or the usable cores for 0. Error: kInvalidArgument beyond [0,
 /// 1024].
 Result<int> threads_to_use(int asked);

@@ -45,8 +45,8 @@ void Scheduler::end(const SequenceKey& key, End end, std::optional<Error> error)
   const auto waiting = waiting_.find(key);
   if (waiting != waiting_.end()) {
     Sequence& sequence = *waiting->second;
-    sequence.finish(end, std::move(error));
     metrics_.count_end(end);
+    sequence.finish(end, std::move(error));
     if (sequence.has_started) {
       --num_requeued_;
     } else {
@@ -59,8 +59,8 @@ void Scheduler::end(const SequenceKey& key, End end, std::optional<Error> error)
   }
   for (const auto& sequence : running_) {
     if (sequence->key != key || sequence->finished) continue;
-    sequence->finish(end, std::move(error));
     metrics_.count_end(end);
+    sequence->finish(end, std::move(error));
     drop_finished();
     break;
   }

@@ -173,9 +173,9 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
       sampling::sample(logits, request.seed, static_cast<uint64_t>(sequence.num_tokens()),
                        request.sampling, scratch_);
   if (!token) {
+    metrics_.count_end(End::kError);
     sequence.finish(End::kError,
                     token.error().with("position " + std::to_string(sequence.num_tokens())));
-    metrics_.count_end(End::kError);
     return;
   }
   const Clock::time_point now = Clock::now();
@@ -187,14 +187,14 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   }
   sequence.last_token = now;
   sequence.tokens.push_back(*token);
-  sequence.stream->push(*token, now, sequence.work);
   metrics_.total_tokens.add(1);
+  sequence.stream->push(*token, now, sequence.work);
   if (std::ranges::find(request.stop_ids, *token) != request.stop_ids.end()) {
-    sequence.finish(End::kStopId);
     metrics_.count_end(End::kStopId);
+    sequence.finish(End::kStopId);
   } else if (sequence.num_chosen() >= request.max_tokens) {
-    sequence.finish(End::kLength);
     metrics_.count_end(End::kLength);
+    sequence.finish(End::kLength);
   }
 }
 

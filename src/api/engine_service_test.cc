@@ -1,0 +1,222 @@
+// What the door says of an engine's work beside the answers: counts, hits, deadlines, refusals.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "stoker/engine.h"
+#include "stoker/inspect.h"
+
+namespace stoker {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Log {
+ public:
+  LogSink sink() {
+    return [this](LogLevel /*level*/, std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(line);
+    };
+  }
+  std::vector<std::string> finished() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> found;
+    for (const std::string& line : lines_) {
+      if (line.starts_with("event=finished ")) found.push_back(line);
+    }
+    return found;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+Request request_of(int32_t prompt_tokens, int32_t max_tokens) {
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < prompt_tokens; ++i) ids.push_back(100 + i * 37 % 3000);
+  Request request;
+  request.prompt = TokenPrompt{std::move(ids)};
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  return request;
+}
+
+// All of a stream in one event.
+Event read_all(Stream& stream) {
+  Event all;
+  for (int i = 0; i < 6000 && !all.finish; ++i) {
+    auto event = stream.wait(10ms);
+    if (!event) continue;
+    all.ids.insert(all.ids.end(), event->ids.begin(), event->ids.end());
+    if (!event->prompt_logprobs.empty()) all.prompt_logprobs = event->prompt_logprobs;
+    all.finish = event->finish;
+  }
+  EXPECT_TRUE(all.finish) << "a request never ended";
+  return all;
+}
+
+std::unique_ptr<Engine> open(const EngineOptions& options) {
+  auto engine = Engine::open("demo", options);
+  EXPECT_TRUE(engine) << engine.error().message;
+  return *std::move(engine);
+}
+
+TEST(EngineService, AHitIsToldAndCountedAndChangesNothing) {
+  Log log;
+  EngineOptions options;
+  options.log = log.sink();
+  const auto engine = open(options);
+  const Event cold = read_all(**engine->submit(request_of(300, 5)));
+  EXPECT_EQ(cold.finish->usage.cached_tokens, 0);
+  EXPECT_EQ(cold.finish->usage.computed_tokens, 304);
+  const Event hit = read_all(**engine->submit(request_of(300, 5)));
+  EXPECT_EQ(hit.ids, cold.ids);
+  EXPECT_EQ(hit.finish->usage.cached_tokens, 256);
+  EXPECT_EQ(hit.finish->usage.computed_tokens, 48);
+  engine->reset_prefix_cache();
+  EXPECT_EQ(read_all(**engine->submit(request_of(300, 5))).finish->usage.cached_tokens, 0);
+
+  engine->drain(10s);  // the last step is counted
+  const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.total_prompt_tokens, 900);
+  EXPECT_EQ(stats.total_cached_tokens, 256);
+  EXPECT_EQ(stats.total_tokens, 15);
+  EXPECT_EQ(stats.total_length + stats.total_stopped, 3);
+  EXPECT_EQ(stats.queue_seconds.count, 3);
+  EXPECT_EQ(stats.first_token_seconds.count, 3);
+  EXPECT_EQ(stats.token_seconds.count, 12);
+  EXPECT_EQ(stats.step_seconds.count, stats.total_steps);
+  EXPECT_EQ(stats.total_prefill_rows + stats.total_decode_rows, 304 + 48 + 304);
+  EXPECT_GT(stats.num_blocks, 0);
+  EXPECT_GT(stats.num_images, 0);
+
+  const auto lines = log.finished();
+  ASSERT_EQ(lines.size(), 3U);
+  for (const char* word :
+       {" reason=length", " prompt_tokens=300", " cached_tokens=256", " computed_tokens=48",
+        " completion_tokens=5", " preemptions=0",
+        " queue_s=", " prefill_s=", " first_token_s=", " token_s=", " total_s="}) {
+    EXPECT_NE(lines[1].find(word), std::string::npos) << word << " in " << lines[1];
+  }
+}
+
+TEST(EngineService, WithoutThePrefixCacheNothingIsFound) {
+  EngineOptions options;
+  options.prefix_caching = false;
+  const auto engine = open(options);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(read_all(**engine->submit(request_of(300, 2))).finish->usage.cached_tokens, 0);
+  }
+  EXPECT_EQ(engine->stats().num_images, 0);
+}
+
+TEST(EngineService, ReplayModesAgreeWhereTheyPromiseTo) {
+  std::vector<std::vector<int32_t>> answers;
+  for (const auto mode : {BoundedReplay::kOff, BoundedReplay::kExact, BoundedReplay::kCompact}) {
+    EngineOptions options;
+    options.bounded_replay = mode;
+    answers.push_back(read_all(**open(options)->submit(request_of(600, 20))).ids);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+  EXPECT_FALSE(answers[2].empty());
+}
+
+TEST(EngineService, PromptLogprobsComeWithTheFirstToken) {
+  const auto engine = open({});
+  Request request = request_of(200, 2);
+  request.prompt_logprobs = true;
+  for (int i = 0; i < 2; ++i) {
+    const Event event = read_all(**engine->submit(request));
+    EXPECT_EQ(event.prompt_logprobs.size(), 199U);
+    EXPECT_EQ(event.finish->usage.cached_tokens, 0) << "every row is run";
+  }
+}
+
+TEST(EngineService, ADeadlineEndsARequest) {
+  const auto engine = open({});
+  Request request = request_of(10, 4000);
+  request.timeout = 30ms;
+  const Event event = read_all(**engine->submit(request));
+  ASSERT_EQ(event.finish->reason, FinishReason::kError);
+  EXPECT_EQ(event.finish->error->code, ErrorCode::kDeadlineExceeded);
+  EXPECT_LT(event.ids.size(), 4000U);
+  EXPECT_EQ(engine->stats().total_failed, 1);
+}
+
+TEST(EngineService, AStreamThatIsDroppedIsCountedAndLogged) {
+  Log log;
+  EngineOptions options;
+  options.log = log.sink();
+  const auto engine = open(options);
+  { auto dropped = *engine->submit(request_of(10, 4000)); }
+  engine->drain(10s);
+  EXPECT_EQ(engine->stats().total_cancelled, 1);
+  EXPECT_EQ(engine->stats().num_running, 0);
+  const auto lines = log.finished();
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find(" reason=abort"), std::string::npos) << lines[0];
+}
+
+TEST(EngineService, RefusesWhatItCannotHonour) {
+  const auto engine = open({});
+  const auto field_of = [&engine](const Request& request) {
+    const auto stream = engine->submit(request);
+    return stream ? "accepted" : stream.error().field;
+  };
+  Request request = request_of(10, 1);
+  request.priority = 1;
+  EXPECT_EQ(field_of(request), "priority");
+  request = request_of(10, 1);
+  request.timeout = 0ms;
+  EXPECT_EQ(field_of(request), "timeout");
+  request = request_of(10, 1);
+  request.cache_salt = std::string(257, 'x');
+  EXPECT_EQ(field_of(request), "cache_salt");
+
+  EngineOptions options;
+  options.use_priorities = true;
+  const auto with = open(options);
+  request = request_of(10, 1);
+  request.priority = -5;
+  EXPECT_TRUE(with->submit(request));
+
+  for (const auto change : {+[](EngineOptions& o) { o.image_interval = 100; },
+                            +[](EngineOptions& o) { o.max_num_batched_tokens = 0; },
+                            +[](EngineOptions& o) { o.max_num_seqs = 0; },
+                            +[](EngineOptions& o) { o.image_budget_bytes = -2; },
+                            +[](EngineOptions& o) { o.kv_budget_bytes = 100; }}) {
+    EngineOptions bad;
+    change(bad);
+    const auto refused = Engine::open("demo", bad);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().message;
+  }
+}
+
+// What the plan says is what the engine has: requests fill it to the last block.
+TEST(EngineService, ThePlanIsWhatTheEngineHas) {
+  EngineOptions options;
+  options.kv_budget_bytes = 400'000;
+  options.max_num_seqs = 4;
+  const auto plan = plan_state("demo", options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  const auto engine = open(options);
+  EXPECT_EQ(engine->stats().num_blocks, plan->num_blocks);
+  const auto longest = static_cast<int32_t>(plan->num_tokens);
+  ASSERT_LT(longest, engine->model().max_context_tokens);
+  EXPECT_FALSE(engine->submit(request_of(10, longest)));
+  const Event event = read_all(**engine->submit(request_of(longest - 2, 2)));
+  EXPECT_FALSE(event.ids.empty());
+  engine->drain(10s);
+  EXPECT_EQ(engine->stats().num_blocks_used + engine->stats().num_blocks_cached,
+            plan->num_blocks - 1)
+      << "all blocks but the last, which was not full, are kept";
+}
+
+}  // namespace
+}  // namespace stoker
