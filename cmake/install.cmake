@@ -11,8 +11,10 @@ foreach(room base tensor kernels checkpoint tokenizer chat kv model sampling eng
   target_sources(libstoker PRIVATE $<TARGET_OBJECTS:stoker_${room}>)
 endforeach()
 target_compile_features(libstoker INTERFACE cxx_std_20)
-target_include_directories(libstoker INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(libstoker INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(libstoker INTERFACE Threads::Threads utf8proc)
+add_library(stoker::stoker ALIAS libstoker)  # the name that it has once it is installed
 
 install(TARGETS libstoker EXPORT stoker ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS stoker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

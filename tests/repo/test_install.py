@@ -1,4 +1,4 @@
-"""The library installs, and a program that sees only the installed files builds, links and answers.
+"""The library installs, and the programs of examples/ build, link and answer where they see only the installed files.
 
 usage: test_install.py CMAKE BUILD_DIR CXX
 """
@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import test_examples
 from tree import ROOT
 
 
@@ -33,13 +34,14 @@ def main():
         ours = {path.name for path in (ROOT / "include/stoker").iterdir()}
         expect(headers == ours, f"installed headers: expected {sorted(ours)}, found {sorted(headers)}")
 
-        run(cmake, "-S", ROOT / "tests/repo/install", "-B", program, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+        run(cmake, "-S", ROOT / "examples", "-B", program, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
             f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Wshadow -Werror")
         run(cmake, "--build", program)
         demo = prefix / "share/stoker/models/demo"
-        for command in ([program / "ask", demo], [prefix / "bin/stoker", "generate", "demo", "--temperature", "0", "--user"]):
-            answer = run(*command, "What is the capital of France?")
-            expect("Paris" in answer, f"{command}: expected an answer with Paris, found '{answer}'")
+        found = test_examples.problems(program, demo)
+        expect(not found, "\n".join(found))
+        answer = run(prefix / "bin/stoker", "generate", "demo", "--temperature", "0", "--user", "What is the capital of France?")
+        expect("Paris" in answer, f"expected an answer with Paris, found '{answer}'")
     print("installed, built and answered")
 
 

@@ -1,4 +1,5 @@
-"""Rules over the text of the files: sizes, head comments, links that lead nowhere, and the error table of the documents."""
+"""Rules over the text of the files: sizes, head comments, links that lead nowhere, code that is shown, and the error table of the
+documents."""
 import json
 import re
 import tempfile
@@ -35,6 +36,20 @@ def dead_links(root, path, text):
     """Targets of relative Markdown links that do not exist."""
     targets = re.findall(r"\]\(([^)#\s]+)", text)
     return [target for target in targets if "://" not in target and not (root / path.parent / target).exists()]
+
+
+def shown_code(path, text):
+    """The C++ that a document shows in ```cpp, or a header in comments of five blanks or more: a list of lines for each piece."""
+    if path.suffix == ".md":
+        return [piece.splitlines() for piece in re.findall(r"^```cpp\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
+    pieces = re.findall(r"(?:^ *///? {5}.*\n)+", text, re.MULTILINE)
+    return [[line.lstrip(" /") for line in piece.splitlines()] for piece in pieces]
+
+
+def is_part_of(piece, program):
+    """Whether the lines follow each other in the program, however they are indented."""
+    wanted, lines = ([line.strip() for line in whole] for whole in (piece, program.splitlines()))
+    return any(lines[at:at + len(wanted)] == wanted for at in range(len(lines)))
 
 
 def error_rows(source):
@@ -76,6 +91,14 @@ class Rules(unittest.TestCase):
         self.check([f"{path}: link to {target}, which is not there" for path, text in self.texts.items()
                     if path.suffix == ".md" for target in dead_links(ROOT, path, text)])
 
+    def test_shown_code_is_that_of_the_examples(self):
+        programs = [text for path, text in self.texts.items() if path.match("examples/*.cc")]
+        shown = {path: shown_code(path, text) for path, text in self.texts.items()
+                 if path.suffix == ".md" or path.match("include/stoker/*.h")}
+        self.assertTrue(shown[Path("README.md")] and shown[Path("include/stoker/llm.h")])
+        self.check([f"{path}: in no program of examples/: {piece}" for path, pieces in shown.items() for piece in pieces
+                    if not any(is_part_of(piece, program) for program in programs)])
+
     def test_documents_have_the_error_table_of_the_code(self):
         rows = error_rows((ROOT / "src/base/error.cc").read_text())
         documented = [tuple(row) for row in table_after((ROOT / "docs/architecture.md").read_text(), "code")]
@@ -110,6 +133,12 @@ class CanFail(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "there.md").touch()
             self.assertEqual(dead_links(Path(folder), Path("a.md"), "[x](there.md) [y](gone.md) [z](http://h/gone)"), ["gone.md"])
+
+    def test_shown_code(self):
+        self.assertEqual(shown_code(Path("a.md"), "x\n```cpp\na;\n  b;\n```\n```sh\nc\n```\n"), [["a;", "  b;"]])
+        self.assertEqual(shown_code(Path("a.h"), "// As in:\n//\n//     a;\n  ///       b;\n// more\n"), [["a;", "b;"]])
+        self.assertTrue(is_part_of(["a;", "b;"], "x\n  a;\n  b;\ny\n"))
+        self.assertFalse(is_part_of(["a;", "b;"], "x\n  a;\n  c;\n  b;\n"))
 
     def test_tables(self):
         self.assertEqual(cells_of("| a | `b` |"), ["a", "`b`"])
