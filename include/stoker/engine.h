@@ -48,7 +48,8 @@ struct EngineOptions {
   int num_threads = 0;     ///< 0: the physical cores that this process may use
   int max_num_seqs = 256;  ///< sequences that run at the same time; more wait
   /// Bytes for the state of all sequences and the prefix cache; 0: a half of the memory that this
-  /// process may use beside the weights, and never more than all sequences can use.
+  /// process may use beside the weights (an eighth of it where they do not fit), and never more
+  /// than all sequences can use.
   int64_t kv_budget_bytes = 0;
   int max_queue = 1024;               ///< requests that wait; one more is kOverloaded
   int max_num_batched_tokens = 1024;  ///< rows of a step at most; at least max_num_seqs

@@ -223,8 +223,8 @@ class LocalEngine final : public Engine {
 };
 
 // Memory for the state of all sequences: what was asked for, or a half of the memory beside the
-// weights as far as they fit (a half of all where they do not; they are mapped), and never more
-// than sequences of the whole context can use, with their images.
+// weights (an eighth of all where they do not fit; they are mapped), and never more than sequences
+// of the whole context can use, with their images.
 int64_t state_budget(const EngineOptions& options, const LoadedModel& model) {
   if (options.kv_budget_bytes > 0) return options.kv_budget_bytes;
   const KvShape shape = model.model().state_shape();
@@ -235,7 +235,7 @@ int64_t state_budget(const EngineOptions& options, const LoadedModel& model) {
     most += options.image_budget_bytes >= 0 ? options.image_budget_bytes : most / 7;
   const int64_t usable = usable_memory_bytes();
   const int64_t weights = model.checkpoint().weight_bytes();
-  return std::min((weights < usable / 2 ? usable - weights : usable) / 2, most);
+  return std::min(weights < usable ? (usable - weights) / 2 : usable / 8, most);
 }
 
 Result<void> check_options(const EngineOptions& options) {
