@@ -76,9 +76,9 @@ bool Inbox::wait(const std::stop_token& stop) {
   return work_.wait(lock, stop, [this] { return has_mail(); }) && !stop.stop_requested();
 }
 
-void Inbox::leave_queue(int64_t n) {
+void Inbox::leave_queue() {
   const std::lock_guard lock(mutex_);
-  num_queued_ -= n;
+  --num_queued_;
 }
 
 void Inbox::set_idle(bool idle) {

@@ -55,8 +55,8 @@ class Inbox {
   void take(Mail& mail);
   /// Waits until there is mail or a stop is asked for; false: the latter.
   bool wait(const std::stop_token& stop);
-  /// `n` queued sequences have started or gone.
-  void leave_queue(int64_t n);
+  /// A queued sequence has started or gone.
+  void leave_queue();
   /// Nothing is queued or runs now, or something does.
   void set_idle(bool idle);
 

@@ -45,13 +45,13 @@ void Scheduler::end(const SequenceKey& key, End end, std::optional<Error> error)
   const auto waiting = waiting_.find(key);
   if (waiting != waiting_.end()) {
     Sequence& sequence = *waiting->second;
-    metrics_.count_end(end);
-    sequence.finish(end, std::move(error));
     if (sequence.has_started) {
       --num_requeued_;
     } else {
-      ++num_left_queue_;
+      sequence.stream->leave_queue();
     }
+    metrics_.count_end(end);
+    sequence.finish(end, std::move(error));
     leave(sequence);
     forget_deadline(sequence);
     waiting_.erase(waiting);
@@ -127,7 +127,7 @@ void Scheduler::start(std::unique_ptr<Sequence> sequence) {
   if (std::exchange(sequence->has_started, true)) {
     --num_requeued_;
   } else {
-    ++num_left_queue_;
+    sequence->stream->leave_queue();
   }
   running_.insert(std::upper_bound(running_.begin(), running_.end(), sequence, is_earlier),
                   std::move(sequence));

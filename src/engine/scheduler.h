@@ -74,8 +74,6 @@ class Scheduler {
   /// In the order in which they are served.
   const std::vector<std::unique_ptr<Sequence>>& running() const { return running_; }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
-  /// Sequences that started for the first time, or ended without, since the last call.
-  int64_t take_num_left_queue() { return std::exchange(num_left_queue_, 0); }
   /// Tells the metrics who runs and what is in use.
   void count() const;
 
@@ -110,8 +108,7 @@ class Scheduler {
   std::set<std::pair<Clock::time_point, SequenceKey>> deadlines_;
   std::vector<Share> shares_;
   std::vector<std::vector<PendingImage>> pending_;  // [shares]: of their captures
-  int64_t num_left_queue_ = 0;
-  int64_t num_requeued_ = 0;  // of those that wait, by preemption
+  int64_t num_requeued_ = 0;                        // of those that wait, by preemption
 };
 
 }  // namespace stoker::engine

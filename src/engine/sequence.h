@@ -40,9 +40,9 @@ struct Sequence {
   // While it runs.
   std::optional<SequenceState> state;
   PrefixPath path;
-  bool is_attached = false;           ///< the prefix cache was asked: it has or will have rows
-  int64_t num_promised = 0;           ///< blocks that it needs beside those in the cache, until then
-  int64_t num_cached = 0;             ///< positions that it began with
+  bool is_attached = false;  ///< the prefix cache was asked: it has or will have rows
+  int64_t num_promised = 0;  ///< blocks that it needs beside those in the cache, until then
+  int64_t num_cached = 0;    ///< positions that it began with
   std::vector<int64_t> image_wishes;  ///< positions at which others will want to start
   int64_t rolling_image = 0;          ///< position of the image that the next one replaces; 0: none
   SequenceKey leader{0, -1};          ///< whose prefix it waits for

@@ -62,7 +62,6 @@ void StepLoop::loop(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       stepper_->fail({ErrorCode::kInternal, std::string("a step failed: ") + error.what(), ""});
     }
-    inbox_->leave_queue(scheduler.take_num_left_queue());
   }
   healthy_.store(false);
   inbox_->close();

@@ -170,6 +170,19 @@ TEST_F(EngineTest, AFullQueueIsOverloaded) {
   EXPECT_EQ(last.error().code, ErrorCode::kOverloaded);
 }
 
+// A request that has its end has left the queue: its place can be had at once.
+TEST_F(EngineTest, TheQueueHasRoomOnceARequestStarts) {
+  EngineLimits limits = roomy();
+  limits.max_num_seqs = 1;
+  limits.max_queue = 1;
+  const auto loop = start(model(), 1, limits);
+  for (uint32_t i = 0; i < 50; ++i) {
+    const auto stream = loop->submit(request_of(i, 3, 1), {});
+    ASSERT_TRUE(stream) << stream.error().message;
+    read_all(**stream);
+  }
+}
+
 TEST_F(EngineTest, ARequestThatCanNeverFitIsRefusedAtOnce) {
   EngineLimits limits = roomy();
   const KvShape shape = model().state_shape();

@@ -53,6 +53,10 @@ void TokenStream::attach(const SequenceKey& key) {
   key_ = key;
 }
 
+void TokenStream::leave_queue() {
+  if (inbox_ != nullptr) inbox_->leave_queue();
+}
+
 void TokenStream::mark_scheduled(Clock::time_point now, int64_t cached_tokens) {
   const std::lock_guard lock(mutex_);
   Cost& cost = progress_.cost;

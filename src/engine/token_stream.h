@@ -79,6 +79,8 @@ class TokenStream {
 
   // The engine's side.
   void attach(const SequenceKey& key);
+  /// The sequence starts, or ends without: it makes room in the queue.
+  void leave_queue();
   void mark_scheduled(Clock::time_point now, int64_t cached_tokens);
   void push(int32_t token, Clock::time_point now, const Work& work);
   void set_prompt_logprobs(std::vector<float> logprobs);
