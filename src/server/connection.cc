@@ -185,7 +185,7 @@ bool Connection::count_body(size_t num_bytes) {
 void Connection::on_head() {
   const HttpRequest& request = parser_.request();
   phase_ = Phase::kBody;
-  request_id_ = request.request_id.empty() ? context_.new_id() : request.request_id;
+  request_id_ = request.request_id.empty() ? context_.ids.next() : request.request_id;
   is_keep_alive_ = request.keep_alive && !context_.is_draining;
   refusal_ = check_head(request);
   if (context_.is_draining) refusal_ = {503, "the server is stopping", "", ""};
@@ -284,7 +284,7 @@ Connection::Prepared Connection::prepare(ServerContext& context, Route route,
 
 void Connection::on_prepared(Prepared prepared) {
   count_body(0);
-  context_.log_unknown_fields(prepared.parsed.unknown_fields);
+  context_.unknown_fields.tell(prepared.parsed.unknown_fields, context_.options.log);
   if (prepared.parsed.request_id && parser_.request().request_id.empty()) {
     request_id_ = *prepared.parsed.request_id;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/json.h"
 #include "base/try.h"
 #include "server/fields.h"
 
@@ -64,13 +63,18 @@ void build_requests(RequestDraft draft, ParsedRequest& parsed) {
 Result<ParsedRequest> parse_request(Route route, std::string_view body,
                                     const std::vector<std::string>& model_names) {
   TRY_ASSIGN(const Json json, Json::parse(body));
-  if (!json.is_object()) {
+  return parse_request(route, json, model_names);
+}
+
+Result<ParsedRequest> parse_request(Route route, const Json& body,
+                                    const std::vector<std::string>& model_names) {
+  if (!body.is_object()) {
     return Error{ErrorCode::kInvalidArgument,
-                 std::string("the body: expected a JSON object, found ") + json.kind_name(), ""};
+                 std::string("the body: expected a JSON object, found ") + body.kind_name(), ""};
   }
   RequestDraft draft;
   draft.parsed.route = route;
-  if (auto read = read_members(json, draft); !read) return std::move(read).error();
+  if (auto read = read_members(body, draft); !read) return std::move(read).error();
   if (auto found = resolve_model(model_names, draft.parsed.model); !found) {
     return std::move(found).error();
   }

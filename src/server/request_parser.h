@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "stoker/request.h"
 #include "stoker/result.h"
 
@@ -29,6 +30,10 @@ struct ParsedRequest {
 /// Errors: kInvalidArgument and kUnsupported with the field at fault, kNotFound for another model.
 /// Thread-safe.
 Result<ParsedRequest> parse_request(Route route, std::string_view body,
+                                    const std::vector<std::string>& model_names);
+
+/// The same of a body that was read as JSON already.
+Result<ParsedRequest> parse_request(Route route, const Json& body,
                                     const std::vector<std::string>& model_names);
 
 }  // namespace stoker

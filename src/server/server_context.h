@@ -6,19 +6,16 @@
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "server/identity.h"
 #include "server/server.h"
 
 namespace stoker {
 
 class Connection;
-
-/// Seconds of the Unix clock.
-int64_t unix_seconds();
 
 struct ServerContext {
   ServerContext(Engine& engine_in, ServerOptions options_in);
@@ -36,16 +33,10 @@ struct ServerContext {
   bool is_closing = false;    ///< and a connection closes when it has nothing to write
   size_t num_body_bytes = 0;  ///< of requests that are read or parsed
   std::vector<char> read_buffer;
+  IdSource ids;
+  UnknownFields unknown_fields;
 
   void log(LogLevel level, const std::string& line) const;
-  /// Logs the names of fields that no table knows, each once in the server's life.
-  void log_unknown_fields(const std::vector<std::string>& names);
-  /// 32 random hexadecimal digits.
-  std::string new_id();
-
- private:
-  std::mt19937_64 random_;
-  std::unordered_set<std::string> logged_fields_;
 };
 
 }  // namespace stoker

@@ -1,0 +1,41 @@
+// What an answer says of itself that is not of the model: its id and its time. Also which unknown
+// fields of requests the log knows already.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "stoker/log.h"
+
+namespace stoker {
+
+/// Seconds of the Unix clock.
+int64_t unix_seconds();
+
+/// Draws ids. Used by one thread at a time.
+class IdSource {
+ public:
+  IdSource();
+
+  /// 32 random hexadecimal digits.
+  std::string next();
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// Tells the log of request fields that no table knows. Used by one thread at a time.
+class UnknownFields {
+ public:
+  /// Logs each name once in the life of this object, as long as they are not too many. The log may
+  /// be null.
+  void tell(const std::vector<std::string>& names, const LogSink& log);
+
+ private:
+  std::unordered_set<std::string> told_;
+};
+
+}  // namespace stoker
