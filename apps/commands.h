@@ -12,5 +12,6 @@ int chat_command(const Arguments& arguments);
 int tokenize_command(const Arguments& arguments);
 int trace_command(const Arguments& arguments);
 int serve_command(const Arguments& arguments);
+int run_batch_command(const Arguments& arguments);
 
 }  // namespace stoker

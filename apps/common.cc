@@ -112,6 +112,12 @@ void add_engine_options(OptionParser& parser, EngineOptions* options) {
   add_threads_option(parser, &options->num_threads);
 }
 
+void add_served_names_option(OptionParser& parser, std::vector<std::string>* names) {
+  parser.option(
+      "--served-model-name", "NAME", names,
+      "What clients call the model; may be given several times [the last part of its path]");
+}
+
 void add_generation_options(OptionParser& parser, GenerationOptions* options) {
   parser.option("--max-tokens", "N", &options->max_tokens,
                 "Tokens to choose at most [what the context holds]");

@@ -47,6 +47,9 @@ void add_engine_options(OptionParser& parser, EngineOptions* options);
 /// How much memory the state of requests has, and how it is spent.
 void add_memory_options(OptionParser& parser, EngineOptions* options);
 
+/// The names that requests may call the model by.
+void add_served_names_option(OptionParser& parser, std::vector<std::string>* names);
+
 /// Opens a model, telling on standard error how far it is once that takes more than two seconds;
 /// warnings of the library go there too.
 Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOptions options);

@@ -21,6 +21,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"serve", "answer over HTTP", serve_command},
+    {"run-batch", "answer the requests of a file, many at a time", run_batch_command},
     {"chat", "a conversation in the terminal", chat_command},
     {"generate", "answer one prompt", generate_command},
     {"inspect", "what is in a checkpoint, and does it fit here", inspect_command},

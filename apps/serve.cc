@@ -86,9 +86,7 @@ int serve_command(const Arguments& arguments) {
   parser.option("--host", "ADDRESS", &options.server.host,
                 "An address of this machine [127.0.0.1]");
   parser.option("--port", "N", &port, "0 takes a free one and tells it [8000]");
-  parser.option(
-      "--served-model-name", "NAME", &options.server.served_model_names,
-      "What clients call the model; may be given several times [the last part of its path]");
+  add_served_names_option(parser, &options.server.served_model_names);
   add_engine_options(parser, &options.engine);
   if (const auto code = parser.parse(arguments)) return *code;
   if (port < 0 || port > 65535)

@@ -38,15 +38,20 @@ void note_shutdown(int /*signal*/) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(Second second)
-    : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+InterruptGuard::InterruptGuard(Second second, Signals signals)
+    : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), signals_(signals) {
   interrupt_descriptor = descriptor_;
   const int flags = second == Second::kEndsProcess ? static_cast<int>(SA_RESETHAND) : 0;
   set_handler(SIGINT, note_interrupt, flags | SA_RESTART, &before_);
+  if (signals_ == Signals::kInterrupt) return;
+  set_handler(SIGTERM, note_interrupt, flags | SA_RESTART, &terminate_before_);
 }
 
 InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &before_, nullptr);
+  if (signals_ == Signals::kInterruptAndTerminate) {
+    sigaction(SIGTERM, &terminate_before_, nullptr);
+  }
   close(descriptor_);
 }
 

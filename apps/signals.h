@@ -5,18 +5,20 @@
 
 namespace stoker {
 
-/// While it lives, SIGINT (Ctrl-C) is noted, whichever thread it reaches. One at a time.
+/// While it lives, SIGINT (Ctrl-C) is noted, whichever thread it reaches; SIGTERM too, if asked
+/// for. One at a time.
 class InterruptGuard {
  public:
   enum class Second { kIsNoted, kEndsProcess };
+  enum class Signals { kInterrupt, kInterruptAndTerminate };
 
-  /// `second`: what the second SIGINT does.
-  explicit InterruptGuard(Second second);
+  /// `second`: what the second signal of a kind does.
+  explicit InterruptGuard(Second second, Signals signals = Signals::kInterrupt);
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   ~InterruptGuard();
 
-  /// Whether SIGINT came since the last call.
+  /// Whether a signal came since the last call.
   bool take();
 
   /// Readable while take() would be true: for poll().
@@ -24,7 +26,9 @@ class InterruptGuard {
 
  private:
   int descriptor_;  ///< an eventfd
+  Signals signals_;
   struct sigaction before_ {};
+  struct sigaction terminate_before_ {};
 };
 
 /// From now on the first SIGINT or SIGTERM is noted; the next one ends the process at once.
