@@ -22,7 +22,8 @@ struct Sequence;
 struct SequenceKey {
   int32_t priority = 0;
   int64_t arrival = 0;
-  auto operator<=>(const SequenceKey&) const = default;
+  auto operator<=>(const SequenceKey&) const =
+      default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 /// Shared by the step loop and every stream of it, so that a stream may outlive the loop.

@@ -382,7 +382,7 @@ std::string Scheduler::integrity_problem() const {
   const auto num_slots = static_cast<int64_t>(running_.size()) + store_.num_free_slots();
   if (num_slots != store_.plan().num_slots) return "a slot is lost";
   if (cache_) {
-    const std::string problem = cache_->integrity_problem(paths, references);
+    std::string problem = cache_->integrity_problem(paths, references);
     if (!problem.empty()) return problem;
   }
   return store_.integrity_problem(references);

@@ -196,7 +196,12 @@ def test_inspect():
 def test_plan():
     told = json.loads(run_well("inspect", "demo", "--plan", "--kv-budget", "1MiB", "--max-num-seqs", "4", "--json"))
     assert told["num_sequences"] == 4 and told["total_bytes"] <= told["budget_bytes"] == 1 << 20
-    assert told["total_bytes"] == 4 * told["sequence_bytes"] + told["num_blocks"] * told["block_bytes"]
+    images = told["num_image_units"] * told["image_unit_bytes"]
+    blocks = told["num_blocks"] * told["block_bytes"] + told["index_bytes"]
+    assert told["total_bytes"] == 4 * told["sequence_bytes"] + images + blocks
+    without = json.loads(run_well("inspect", "demo", "--plan", "--kv-budget", "1MiB", "--max-num-seqs", "4", "--json",
+                                  "--no-enable-prefix-caching"))
+    assert without["num_image_units"] == without["index_bytes"] == 0 and without["num_blocks"] > told["num_blocks"]
     assert told["num_tokens"] == told["num_blocks"] * told["block_tokens"]
     for fit in told["fits"]:
         blocks = -(-fit["tokens"] // told["block_tokens"])

@@ -14,12 +14,17 @@ namespace {
 
 using engine::TokenRequest;
 
-// Sanitizers are ten times slower; they see every kind of case, not every case.
+// Under a sanitizer steps are many times slower: it sees every kind of case, not every case.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kStride = 9;
+constexpr bool kFew = true;
 #else
-constexpr int64_t kStride = 1;
+constexpr bool kFew = false;
 #endif
+
+template <class T>
+std::vector<T> some_of(std::vector<T> all, std::vector<T> few) {
+  return kFew ? few : all;
+}
 
 class Equivalence : public ::testing::TestWithParam<const char*> {
  protected:
@@ -49,8 +54,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Equivalence, ::testing::Values("small", "demo")
 
 TEST_P(Equivalence, ChunkedEqualsWhole) {
   for (const uint32_t seed : {2U, 3U}) {
-    const TokenRequest request = request_of(ids(seed, 150), 12, seed);
-    for (const int64_t rows : {1, 7, 64}) {
+    const TokenRequest request = request_of(ids(seed, kFew ? 40 : 140), 4, seed);
+    for (const int64_t rows : some_of<int64_t>({1, 7, 64}, {7, 33})) {
       const auto chunked = answers({request}, {.limits = {.max_num_seqs = 1,
                                                           .kv_budget_bytes = int64_t{8} << 20,
                                                           .max_step_rows = rows}});
@@ -62,8 +67,8 @@ TEST_P(Equivalence, ChunkedEqualsWhole) {
 TEST_P(Equivalence, InABatchEqualsAlone) {
   std::vector<TokenRequest> requests;
   for (uint32_t i = 0; i < 64; ++i)
-    requests.push_back(request_of(ids(i % 16, 1 + i % 16 * 9), 8, i % 16));
-  for (const size_t others : {size_t{1}, size_t{3}, size_t{63}}) {
+    requests.push_back(request_of(ids(i % 16, 1 + i % 16 * (kFew ? 2 : 9)), kFew ? 2 : 6, i % 16));
+  for (const size_t others : some_of<size_t>({1, 3, 63}, {1, 63})) {
     const std::vector<TokenRequest> some(requests.begin(),
                                          requests.begin() + static_cast<int64_t>(others) + 1);
     const auto together = answers(some, {});
@@ -73,8 +78,8 @@ TEST_P(Equivalence, InABatchEqualsAlone) {
 }
 
 TEST_P(Equivalence, AnyNumberOfThreadsEqualsOne) {
-  const std::vector<TokenRequest> requests = {request_of(ids(4, 90), 10, 4),
-                                              request_of(ids(5, 40), 10, 5)};
+  const std::vector<TokenRequest> requests = {request_of(ids(4, kFew ? 30 : 90), 4, 4),
+                                              request_of(ids(5, 20), 4, 5)};
   for (const int threads : {1, 2, 3}) {
     const auto together = answers(requests, {.num_threads = threads});
     for (size_t i = 0; i < requests.size(); ++i)
@@ -89,7 +94,7 @@ TEST_P(Equivalence, APrefixHitAtEveryCutEqualsCold) {
   const std::vector<int32_t> prompt = ids(6, kLength);
   std::vector<int64_t> cuts;
   std::vector<TokenRequest> requests;
-  for (int64_t cut = 0; cut <= kLength; cut += kStride) {
+  for (int64_t cut = 0; cut <= kLength; cut += kFew ? 44 : 1) {
     std::vector<int32_t> other(prompt.begin(), prompt.begin() + cut);
     const std::vector<int32_t> tail = ids(1000 + static_cast<uint32_t>(cut), 2);
     if (cut < kLength) other.insert(other.end(), tail.begin(), tail.end());
@@ -114,7 +119,8 @@ TEST_P(Equivalence, APrefixHitAtEveryCutEqualsCold) {
 // Several blocks, in every mode of replay, with images in small distances: hits start from images
 // at ends, in the middle, and where others branched off.
 TEST_P(Equivalence, HitsAcrossBlocksEqualCold) {
-  for (const auto mode : {ReplayMode::kOff, ReplayMode::kExact, ReplayMode::kCompact}) {
+  for (const auto mode : some_of<ReplayMode>(
+           {ReplayMode::kOff, ReplayMode::kExact, ReplayMode::kCompact}, {ReplayMode::kExact})) {
     const std::vector<int32_t> prompt = ids(7, 400);
     SteppedEngine engine(models(), {.replay = mode,
                                     .limits = {.kv_budget_bytes = int64_t{64} << 20,
@@ -123,7 +129,8 @@ TEST_P(Equivalence, HitsAcrossBlocksEqualCold) {
     engine.submit(request_of(prompt, 3, 7));
     engine.run();
     int64_t num_cached = 0;
-    for (const int64_t cut : {399, 400, 385, 384, 383, 300, 257, 256, 255, 129, 300, 300}) {
+    for (const int64_t cut : some_of<int64_t>(
+             {399, 400, 385, 384, 383, 300, 257, 256, 255, 129, 300, 300}, {400, 383, 300, 300})) {
       std::vector<int32_t> other(prompt.begin(), prompt.begin() + cut);
       const std::vector<int32_t> tail = ids(2000 + static_cast<uint32_t>(cut), 20);
       other.insert(other.end(), tail.begin(), tail.end());
@@ -134,7 +141,7 @@ TEST_P(Equivalence, HitsAcrossBlocksEqualCold) {
           << "cut " << cut << ", mode " << static_cast<int>(mode);
       num_cached += engine.answer(number).cached_tokens;
     }
-    EXPECT_GE(num_cached, 6 * 128) << "mode " << static_cast<int>(mode);
+    EXPECT_GE(num_cached, 2 * 256) << "mode " << static_cast<int>(mode);
   }
 }
 
@@ -142,8 +149,9 @@ TEST_P(Equivalence, HitsAcrossBlocksEqualCold) {
 TEST_P(Equivalence, ConversationsEqualCold) {
   SteppedEngine engine(models(), {});
   std::vector<int32_t> prompt = ids(8, 256);
-  for (int turn = 0; turn < 3; ++turn) {
-    const TokenRequest request = request_of(prompt, 70, 9);
+  constexpr int32_t kAnswer = kFew ? 10 : 40;
+  for (int turn = 0; turn < (kFew ? 2 : 3); ++turn) {
+    const TokenRequest request = request_of(prompt, kAnswer, 9);
     for (int again = 0; again < 2; ++again) {
       const size_t number = engine.submit(request);
       engine.run();
@@ -151,7 +159,7 @@ TEST_P(Equivalence, ConversationsEqualCold) {
       EXPECT_TRUE(same_as_alone(answer, request)) << "turn " << turn;
       const auto length = static_cast<int64_t>(prompt.size());
       if (turn > 0 || again > 0) {
-        EXPECT_GE(answer.cached_tokens, length - 70 - 128 - 10) << "turn " << turn;
+        EXPECT_GE(answer.cached_tokens, length - kAnswer - 128 - 10) << "turn " << turn;
       }
       if (again == 1) prompt.insert(prompt.end(), answer.ids.begin(), answer.ids.end());
     }
@@ -168,7 +176,7 @@ TEST_P(Equivalence, ConversationsEqualCold) {
 
 TEST_P(Equivalence, SharingWhileTheFirstStillRunsEqualsCold) {
   const std::vector<int32_t> prompt = ids(10, 300);
-  for (const int64_t head_start : {0, 1, 3, 8}) {
+  for (const int64_t head_start : some_of<int64_t>({0, 1, 3, 8}, {0, 3})) {
     SteppedEngine engine(models(), {.limits = {.kv_budget_bytes = int64_t{64} << 20,
                                                .max_step_rows = 64,
                                                .image_interval = 128}});
@@ -213,9 +221,10 @@ TEST_P(Equivalence, SaltsAndResetsEqualCold) {
 
 TEST_P(Equivalence, PreemptedAtAnyStepEqualsUndisturbed) {
   for (const bool prefix_cache : {false, true}) {
-    for (const auto mode : {ReplayMode::kExact, ReplayMode::kCompact}) {
-      const TokenRequest request = request_of(ids(12, 150), 12, 13);
-      for (int64_t at = 1; at < 17; at += kStride == 1 ? 2 : 7) {
+    for (const auto mode :
+         some_of<ReplayMode>({ReplayMode::kExact, ReplayMode::kCompact}, {ReplayMode::kExact})) {
+      const TokenRequest request = request_of(ids(12, 140), 6, 13);
+      for (int64_t at = 1; at < 12; at += kFew ? 6 : 1) {
         SteppedEngine engine(models(), {.replay = mode,
                                         .limits = {.kv_budget_bytes = int64_t{64} << 20,
                                                    .max_step_rows = 32,
@@ -241,28 +250,27 @@ TEST_P(Equivalence, PreemptedAtAnyStepEqualsUndisturbed) {
 TEST_P(Equivalence, InATightPoolEqualsAlone) {
   const KvShape shape = models().model(ReplayMode::kExact).state_shape();
   std::vector<TokenRequest> requests;
-  for (uint32_t i = 0; i < 3; ++i)
-    requests.push_back(request_of(ids(30 + i, 100 + i * 9), 160 + static_cast<int32_t>(i), i));
+  for (uint32_t i = 0; i < 3; ++i) requests.push_back(request_of(ids(30 + i, 250 - i), 16, i));
   for (const bool prefix_cache : {false, true}) {
     const int64_t block = shape.block_bytes() + (prefix_cache ? kIndexBytesPerBlock : 0);
-    engine::EngineLimits limits = {.max_num_seqs = 3, .prefix_cache = prefix_cache};
+    engine::EngineLimits limits = {.max_num_seqs = 2, .prefix_cache = prefix_cache};
     limits.image_budget_bytes = prefix_cache ? 4 * shape.image_unit_bytes() : 0;
-    limits.kv_budget_bytes = 3 * shape.slot_bytes() + limits.image_budget_bytes + 6 * block;
+    limits.kv_budget_bytes = 2 * shape.slot_bytes() + limits.image_budget_bytes + 5 * block;
     SteppedEngine engine(models(), {.limits = limits});
-    ASSERT_EQ(engine.plan().num_slots, 3);
-    ASSERT_EQ(engine.plan().num_blocks, 6);
+    ASSERT_EQ(engine.plan().num_slots, 2);
+    ASSERT_EQ(engine.plan().num_blocks, 5);
     std::vector<size_t> numbers;
     for (const auto& request : requests) numbers.push_back(engine.submit(request));
     engine.run();
     for (size_t i = 0; i < requests.size(); ++i)
       EXPECT_TRUE(same_as_alone(engine.answer(numbers[i]), requests[i])) << i;
-    EXPECT_GE(engine.metrics().total_preemptions.get(), 1) << "three of three blocks each";
+    EXPECT_GE(engine.metrics().total_preemptions.get(), 1) << "both came to three blocks of five";
   }
 }
 
 TEST_P(Equivalence, ExactReplayEqualsOff) {
-  for (const int64_t length : {1, 20, 33, 64, 130, 260}) {
-    const TokenRequest request = request_of(ids(40, length), 10, static_cast<uint32_t>(length));
+  for (const int64_t length : some_of<int64_t>({1, 20, 33, 64, 130, 260}, {33, 130})) {
+    const TokenRequest request = request_of(ids(40, length), 6, static_cast<uint32_t>(length));
     for (const bool prefix_cache : {false, true}) {
       const auto exact = answers({request}, {.replay = ReplayMode::kExact,
                                              .limits = {.kv_budget_bytes = int64_t{16} << 20,
@@ -275,9 +283,9 @@ TEST_P(Equivalence, ExactReplayEqualsOff) {
 
 // Compact depends on the request alone too: on no chunk, hit or preemption.
 TEST_P(Equivalence, CompactReplayEqualsItselfAlone) {
-  for (const int64_t length : {30, 200, 330}) {
-    const TokenRequest request = request_of(ids(41, length), 10, 42);
-    for (const int64_t rows : {13, 128}) {
+  for (const int64_t length : some_of<int64_t>({30, 200, 330}, {200})) {
+    const TokenRequest request = request_of(ids(41, length), 6, 42);
+    for (const int64_t rows : some_of<int64_t>({13, 128}, {50})) {
       const auto twice =
           answers({request, request}, {.replay = ReplayMode::kCompact,
                                        .limits = {.max_num_seqs = 1,
@@ -292,8 +300,9 @@ TEST_P(Equivalence, CompactReplayEqualsItselfAlone) {
 
 TEST_P(Equivalence, NeighboursPrioritiesAndArrivalChangeNothing) {
   std::vector<TokenRequest> requests;
-  for (uint32_t i = 0; i < 6; ++i) requests.push_back(request_of(ids(50 + i, 20 + i * 25), 10, i));
-  for (int round = 0; round < 3; ++round) {
+  for (uint32_t i = 0; i < 6; ++i)
+    requests.push_back(request_of(ids(50 + i, 20 + i * (kFew ? 3 : 25)), 5, i));
+  for (int round = 0; round < (kFew ? 2 : 3); ++round) {
     SteppedEngine engine(
         models(),
         {.limits = {.max_num_seqs = 3, .kv_budget_bytes = int64_t{16} << 20, .max_step_rows = 30}});
@@ -303,7 +312,7 @@ TEST_P(Equivalence, NeighboursPrioritiesAndArrivalChangeNothing) {
       TokenRequest request = requests[i];
       request.priority = round == 0 ? 0 : static_cast<int32_t>((i * 7 + 3) % 4);
       numbers.push_back(engine.submit(request));
-      TokenRequest neighbour = request_of(ids(60 + static_cast<uint32_t>(i), 60), 50, 1);
+      TokenRequest neighbour = request_of(ids(60 + static_cast<uint32_t>(i), 40), 50, 1);
       neighbour.priority = round - 1;
       doomed.push_back(engine.submit(neighbour));
     }
@@ -320,10 +329,11 @@ TEST_P(Equivalence, NeighboursPrioritiesAndArrivalChangeNothing) {
 
 // The log-probabilities of a prompt are those of its rows run in full, beside others and twice.
 TEST_P(Equivalence, PromptLogprobsAreTheSameInAnyCompany) {
-  TokenRequest request = request_of(ids(70, 200), 2, 2);
+  constexpr int64_t kLength = kFew ? 90 : 200;
+  TokenRequest request = request_of(ids(70, kLength), 2, 2);
   request.prompt_logprobs = true;
   std::vector<std::vector<float>> found;
-  for (const int64_t rows : {4096, 50, 9}) {
+  for (const int64_t rows : some_of<int64_t>({4096, 50, 9}, {4096, 50})) {
     auto stepper = engine::Stepper::create(
         models().model(ReplayMode::kExact), 2,
         {.max_num_seqs = 2, .kv_budget_bytes = int64_t{16} << 20, .max_step_rows = rows});
@@ -341,10 +351,10 @@ TEST_P(Equivalence, PromptLogprobsAreTheSameInAnyCompany) {
     EXPECT_EQ(progress.cost.cached_tokens, 0);
     found.push_back(progress.prompt_logprobs);
   }
-  ASSERT_EQ(found[0].size(), 199U);
+  ASSERT_EQ(found[0].size(), static_cast<size_t>(kLength - 1));
   for (const float logprob : found[0]) EXPECT_LE(logprob, 0);
   EXPECT_EQ(found[0], found[1]);
-  EXPECT_EQ(found[0], found[2]);
+  EXPECT_EQ(found[0], found.back());
 }
 
 }  // namespace
