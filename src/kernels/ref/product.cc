@@ -28,30 +28,39 @@ void decode_panel(const Weight& w, int64_t first, int64_t count, std::vector<flo
   }
 }
 
-// acc[i] = fma(x, column i of the panel at k, acc[i]).
-inline void add_column(float x, const float* panel, float* acc) {
-  for (int64_t i = 0; i < kPanel; ++i) acc[i] = arith::fma(x, panel[i], acc[i]);
+// Rows that are summed side by side, so that one does not wait for another's additions.
+constexpr int64_t kTogether = 4;
+
+// The same column of each of the rows, and their sums.
+using RowSet = const float* const[kTogether];
+using Sums = float[kTogether][kPanel];
+
+// acc[r][i] = fma(x[r], column i of the panel at k, acc[r][i]).
+inline void add_column(RowSet x, int64_t k, const float* panel, Sums acc) {
+  for (int64_t r = 0; r < kTogether; ++r) {
+    for (int64_t i = 0; i < kPanel; ++i)
+      acc[r][i] = arith::fma(x[r][k], panel[k * kPanel + i], acc[r][i]);
+  }
 }
 
 // Columns ascending, in [begin, end).
-void sum_plain(const float* x, const float* panel, int64_t begin, int64_t end, float* acc) {
-  for (int64_t k = begin; k < end; ++k) add_column(x[k], panel + k * kPanel, acc);
+void sum_plain(RowSet x, const float* panel, int64_t begin, int64_t end, Sums acc) {
+  for (int64_t k = begin; k < end; ++k) add_column(x, k, panel, acc);
 }
 
 // Columns by pairs, the second of each pair first.
-void sum_pairs(const float* x, const float* panel, int64_t cols, int64_t block, float* acc) {
+void sum_pairs(RowSet x, const float* panel, int64_t cols, int64_t block, Sums acc) {
   const int64_t half = block / 2;
   for (int64_t first = 0; first < cols; first += block) {
-    for (int64_t i = 0; i < half; ++i) {
-      const int64_t low = first + i;
-      const int64_t high = low + half;
-      add_column(x[high], panel + high * kPanel, acc);
-      add_column(x[low], panel + low * kPanel, acc);
+    for (int64_t low = first; low < first + half; ++low) {
+      add_column(x, low + half, panel, acc);
+      add_column(x, low, panel, acc);
     }
   }
 }
 
-// Runs sum(x row, panel, acc) for every panel of w and every row of x.
+// Runs sum(rows of x, panel, acc) for every panel of w and every row of x; the last row fills up an
+// incomplete set.
 template <class Sum>
 void for_each_panel(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t y_stride,
                     const Sum& sum) {
@@ -61,10 +70,14 @@ void for_each_panel(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t
     std::vector<float> panel(static_cast<size_t>(w.cols * kPanel));
     std::vector<float> row(static_cast<size_t>(w.cols));
     decode_panel(w, first, count, panel, row);
-    for (int64_t r = 0; r < x.count; ++r) {
-      float acc[kPanel] = {};
-      sum(x.data + r * x.stride, panel.data(), acc);
-      std::copy_n(acc, count, y + r * y_stride + first);
+    for (int64_t r = 0; r < x.count; r += kTogether) {
+      const float* rows[kTogether];
+      for (int64_t i = 0; i < kTogether; ++i)
+        rows[i] = x.data + std::min(r + i, x.count - 1) * x.stride;
+      Sums acc = {};
+      sum(rows, panel.data(), acc);
+      for (int64_t i = 0; i < std::min(kTogether, x.count - r); ++i)
+        std::copy_n(acc[i], count, y + (r + i) * y_stride + first);
     }
   });
 }
@@ -82,26 +95,29 @@ std::vector<float> rounded_to_bf16(Rows x, int64_t cols) {
 
 void product(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t y_stride) {
   if (w.format == WeightFormat::kBf16 || w.format == WeightFormat::kF32) {
-    for_each_panel(pool, x, w, y, y_stride, [&w](const float* row, const float* panel, float* acc) {
-      sum_plain(row, panel, 0, w.cols, acc);
+    for_each_panel(pool, x, w, y, y_stride, [&w](RowSet rows, const float* panel, Sums acc) {
+      sum_plain(rows, panel, 0, w.cols, acc);
     });
     return;
   }
   const int64_t block = w.format == WeightFormat::kFp4Group ? kFp4Block : kPairBlock;
   const std::vector<float> rounded = rounded_to_bf16(x, w.cols);
   for_each_panel(pool, {rounded.data(), x.count, w.cols}, w, y, y_stride,
-                 [&w, block](const float* row, const float* panel, float* acc) {
-                   sum_pairs(row, panel, w.cols, block, acc);
+                 [&w, block](RowSet rows, const float* panel, Sums acc) {
+                   sum_pairs(rows, panel, w.cols, block, acc);
                  });
 }
 
 void product_parts(WorkerPool& pool, Rows x, const Weight& w, float* y, int64_t y_stride) {
   const int64_t step = w.cols / kParts;
-  for_each_panel(pool, x, w, y, y_stride, [step](const float* row, const float* panel, float* acc) {
+  for_each_panel(pool, x, w, y, y_stride, [step](RowSet rows, const float* panel, Sums acc) {
     for (int64_t part = 0; part < kParts; ++part) {
-      float partial[kPanel] = {};
-      sum_plain(row, panel, part * step, (part + 1) * step, partial);
-      for (int64_t i = 0; i < kPanel; ++i) acc[i] = part == 0 ? partial[i] : acc[i] + partial[i];
+      Sums partial = {};
+      sum_plain(rows, panel, part * step, (part + 1) * step, partial);
+      for (int64_t r = 0; r < kTogether; ++r) {
+        for (int64_t i = 0; i < kPanel; ++i)
+          acc[r][i] = part == 0 ? partial[r][i] : acc[r][i] + partial[r][i];
+      }
     }
   });
 }
