@@ -168,6 +168,31 @@ TEST_F(ReplayTest, CompactIsTheSameForEveryChunkAndAnotherModeThanOff) {
       << "nothing is left out of so short a prompt";
 }
 
+// The reference masks what this leaves out (tools/reference/make_compact_golden.py).
+TEST_F(ReplayTest, CompactEqualsTheMaskedReference) {
+  const GoldenFile golden("tests/data/small/golden/compact.safetensors");
+  const Replay compact = replay(ReplayMode::kCompact);
+  std::vector<int32_t> ids;
+  for (const int64_t id : golden.i64("ids")) ids.push_back(static_cast<int32_t>(id));
+  const auto length = static_cast<int64_t>(ids.size());
+  ASSERT_EQ(compact.late_from(length - 1), golden.i64("gate")[0]);
+  const std::vector<float> expected = golden.f32("logits");
+  const auto vocab = static_cast<size_t>(config().vocab_size);
+  const Model model = model_with(compact);
+  for (const int64_t chunk : {length, int64_t{9}}) {
+    const auto store = store_for(model);
+    auto state = SequenceState::create(*store, 8);
+    ASSERT_TRUE(state->reserve(length + kDecoded));
+    state->set_late_from(compact.late_from(length - 1));
+    const Logits logits = finish(model, *state, ids, chunk);
+    ASSERT_EQ(logits.size() * vocab, expected.size());
+    for (size_t i = 0; i < logits.size(); ++i) {
+      EXPECT_TRUE(same_bits(logits[i], std::span(expected).subspan(i * vocab, vocab)))
+          << "token " << i << ", chunks of " << chunk;
+    }
+  }
+}
+
 // Images are made in the middle of a chunk, at its end and row by row; what follows from them are
 // the bits of a run that was not interrupted.
 TEST_F(ReplayTest, ImagesGiveTheBitsOfAnUninterruptedRun) {
