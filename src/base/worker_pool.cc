@@ -3,11 +3,24 @@
 #include <immintrin.h>
 
 #include "base/check.h"
+#include "base/machine.h"
 
 namespace stoker {
 namespace {
 
 constexpr unsigned kFlushBits = 0x8040;  // MXCSR: FTZ and DAZ
+
+// Some 20 µs: longer than what lies between two runs of a step, and nothing beside a step.
+constexpr int kSpins = 500;
+
+template <class Done>
+bool spin_until(int num_spins, const Done& is_done) {
+  for (int i = 0; i < num_spins; ++i) {
+    if (is_done()) return true;
+    _mm_pause();
+  }
+  return is_done();
+}
 
 }  // namespace
 
@@ -21,6 +34,8 @@ FlushDenormals::~FlushDenormals() {
 
 WorkerPool::WorkerPool(int num_threads) {
   CHECK(num_threads >= 1, "a pool has at least its caller");
+  // Where threads outnumber cores, one that spins keeps another from working.
+  if (num_threads <= usable_cores()) num_spins_ = kSpins;
   for (int worker = 1; worker < num_threads; ++worker) {
     threads_.emplace_back([this, worker] { serve(worker); });
   }
@@ -41,19 +56,23 @@ void WorkerPool::run_erased(int64_t num_pieces, const void* context, Call call) 
     for (int64_t piece = 0; piece < num_pieces; ++piece) call(context, piece, 0);
     return;
   }
+  context_ = context;
+  call_ = call;
+  num_pieces_ = num_pieces;
+  next_piece_.store(0, std::memory_order_relaxed);
+  num_busy_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
+  bool must_wake = false;
   {
     const std::lock_guard lock(mutex_);
-    context_ = context;
-    call_ = call;
-    num_pieces_ = num_pieces;
-    next_piece_.store(0, std::memory_order_relaxed);
-    num_busy_ = static_cast<int>(threads_.size());
-    ++generation_;
+    generation_.fetch_add(1, std::memory_order_release);
+    must_wake = num_sleeping_ > 0;
   }
-  work_ready_.notify_all();
+  if (must_wake) work_ready_.notify_all();
   claim_pieces(0);
+  const auto is_done = [this] { return num_busy_.load(std::memory_order_acquire) == 0; };
+  if (spin_until(num_spins_, is_done)) return;
   std::unique_lock lock(mutex_);
-  work_done_.wait(lock, [this] { return num_busy_ == 0; });
+  work_done_.wait(lock, is_done);
 }
 
 void WorkerPool::claim_pieces(int worker) {
@@ -64,19 +83,23 @@ void WorkerPool::claim_pieces(int worker) {
   }
 }
 
+bool WorkerPool::wait_for_work(uint64_t seen) {
+  const auto is_new = [this, seen] { return generation_.load(std::memory_order_acquire) != seen; };
+  if (spin_until(num_spins_, is_new)) return true;
+  std::unique_lock lock(mutex_);
+  ++num_sleeping_;
+  work_ready_.wait(lock, [&] { return stopping_ || is_new(); });
+  --num_sleeping_;
+  return !stopping_;
+}
+
 void WorkerPool::serve(int worker) {
   const FlushDenormals flush;
-  uint64_t seen = 0;
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      work_ready_.wait(lock, [&] { return stopping_ || generation_ != seen; });
-      if (stopping_) return;
-      seen = generation_;
-    }
+  for (uint64_t seen = 0; wait_for_work(seen); ++seen) {
     claim_pieces(worker);
-    const std::lock_guard lock(mutex_);
-    if (--num_busy_ == 0) work_done_.notify_one();
+    if (num_busy_.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+    { const std::lock_guard lock(mutex_); }  // the caller has looked, or sleeps and will be woken
+    work_done_.notify_one();
   }
 }
 

@@ -13,7 +13,8 @@
 namespace stoker {
 
 /// A fixed set of threads that flush denormals (docs/numerics.md). run() is called by one thread at
-/// a time, which works along as worker 0.
+/// a time, which works along as worker 0. Threads without work look for it for some microseconds,
+/// then sleep.
 class WorkerPool {
  public:
   /// num_threads >= 1, the caller of run() included: num_threads - 1 threads are started.
@@ -39,16 +40,20 @@ class WorkerPool {
 
   void run_erased(int64_t num_pieces, const void* context, Call call);
   void serve(int worker);
+  bool wait_for_work(uint64_t seen);
   void claim_pieces(int worker);
 
-  std::mutex mutex_;  // guards generation_, num_busy_, stopping_
+  // For those that sleep. What is waited for changes under the mutex or is looked at under it.
+  std::mutex mutex_;
   std::condition_variable work_ready_;
   std::condition_variable work_done_;
-  uint64_t generation_ = 0;
-  int num_busy_ = 0;
-  bool stopping_ = false;
+  int num_spins_ = 0;                    // looks at a counter before sleeping
+  int num_sleeping_ = 0;                 // workers; under the mutex
+  bool stopping_ = false;                // under the mutex
+  std::atomic<uint64_t> generation_{0};  // of run(); a new one is work
+  std::atomic<int> num_busy_{0};         // workers that have not finished with it
 
-  // Of the current run; written by run() before the workers wake, under mutex_.
+  // Of the current run; written by run() before it makes a new generation.
   const void* context_ = nullptr;
   Call call_ = nullptr;
   int64_t num_pieces_ = 0;
