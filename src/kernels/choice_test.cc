@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/chain.h"
 #include "kernels/index.h"
 #include "kernels/moe.h"
 #include "tensor/formats.h"
@@ -57,10 +58,59 @@ TEST(IndexScores, EachHeadIsRectifiedBeforeTheSum) {
   q[1][1] = 0.5F;
   const float weights[2] = {10, 1};
   float scores[3];
-  index_scores(q[0], weights, 2, 32, records.data(), 3, scores);
+  index_scores({q[0], weights, 1, 2, 32}, records.data(), 3, scores, 3);
   EXPECT_EQ(scores[0], 10.0F);
   EXPECT_EQ(scores[1], 2.0F);
   EXPECT_EQ(scores[2], 2.0F);
+}
+
+// However many tokens and keys are scored together, each score is that of one token and one key.
+TEST(IndexScores, AreThoseOfOneTokenAndOneKey) {
+  constexpr int64_t kDim = 64;
+  constexpr int32_t kHeads = 3;
+  constexpr int64_t kMaxRows = 9;
+  constexpr int64_t kMaxKeys = 37;
+  uint32_t x = 1;
+  const auto next = [&x] {
+    x = x * 1664525 + 1013904223;
+    return (static_cast<float>(x >> 8) / 16777216.0F - 0.5F) * 8;
+  };
+  std::vector<float> q(kMaxRows * kHeads * kDim);
+  std::vector<float> weights(kMaxRows * kHeads);
+  for (float& value : q) value = bf16_round(next());
+  for (float& value : weights) value = next();
+  const int64_t record = index_record_bytes(kDim);
+  std::vector<uint8_t> keys(static_cast<size_t>(kMaxKeys * record));
+  std::vector<std::vector<float>> decoded;
+  for (int64_t j = 0; j < kMaxKeys; ++j) {
+    std::vector<float> key(kDim);
+    for (float& value : key) value = next();
+    encode_index(key.data(), kDim, keys.data() + j * record);
+    decode_index(keys.data() + j * record, kDim, key.data());
+    decoded.push_back(key);
+  }
+  for (const int64_t rows : {1, 2, 5, 9}) {
+    for (const int64_t n : {1, 15, 16, 17, 37}) {
+      std::vector<float> scores(static_cast<size_t>(rows * (n + 3)), 99);
+      index_scores({q.data(), weights.data(), rows, kHeads, kDim}, keys.data(), n, scores.data(),
+                   n + 3);
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t j = 0; j < n; ++j) {
+          float expected = 0;
+          for (int32_t head = 0; head < kHeads; ++head) {
+            const float dot = chain_dot(q.data() + (row * kHeads + head) * kDim,
+                                        decoded[static_cast<size_t>(j)].data(), kDim, kFp4Block);
+            const float weight = weights[static_cast<size_t>(row * kHeads + head)];
+            const float positive = std::max(dot, 0.0F);
+            expected = head == 0 ? weight * positive : arith::fma(weight, positive, expected);
+          }
+          ASSERT_EQ(scores[static_cast<size_t>(row * (n + 3) + j)], expected)
+              << row << " of " << rows << ", key " << j << " of " << n;
+        }
+        EXPECT_EQ(scores[static_cast<size_t>(row * (n + 3) + n)], 99) << "nothing beyond";
+      }
+    }
+  }
 }
 
 TEST(Route, BiasMovesTheChoiceNotTheWeights) {

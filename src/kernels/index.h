@@ -6,12 +6,21 @@
 
 namespace stoker::kernels {
 
-/// Scores of one token against n index keys: scores[j] = sum over heads of weight[h] * max(q[h] .
-/// key j, 0), heads ascending. q [heads, dim] (dim a multiple of 32), exact in bf16; weights
-/// [heads]; keys n index records, one after the other. Source: tools/reference/v41/model.py,
-/// Model.select.
-void index_scores(const float* q, const float* weights, int32_t heads, int64_t dim,
-                  const uint8_t* keys, int64_t n, float* scores);
+/// The tokens whose keys are scored together. q [rows, heads, dim] (dim a multiple of 32), exact in
+/// bf16; weights [rows, heads].
+struct IndexQueries {
+  const float* q = nullptr;
+  const float* weights = nullptr;
+  int64_t rows = 0;
+  int32_t heads = 0;
+  int64_t dim = 0;
+};
+
+/// Scores against n index keys: scores[r * stride + j] = sum over heads of weight[r, h] * max(q[r,
+/// h] . key j, 0), heads ascending. keys: n index records, one after the other. Source:
+/// tools/reference/v41/model.py, Model.select.
+void index_scores(const IndexQueries& queries, const uint8_t* keys, int64_t n, float* scores,
+                  int64_t stride);
 
 /// Indices of the k largest scores that are neither -inf nor NaN, ascending; of equal scores the
 /// lower index wins. scores [n] -> chosen, overwritten. Source: tools/reference/v41/model.py,

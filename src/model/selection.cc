@@ -80,38 +80,103 @@ Groups pool(Step& step, int32_t layer, const std::vector<float>& x) {
   return out;
 }
 
-// The row's scores of the entries of its source that it can see, -inf for those outside the
-// candidates.
-std::vector<float> scores_of(Step& step, int32_t layer, size_t row, const float* q,
-                             const float* weights) {
-  const ModelConfig& c = step.config();
-  const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
-  const SequenceState& state = step.state(step.rows[row]);
-  const int64_t visible =
-      (step.rows[row].position + 1) / c.compress_ratios[static_cast<size_t>(layer)];
-  std::vector<float> scores(static_cast<size_t>(visible), arith::kNegInf);
-  const auto score = [&](int64_t begin, int64_t end) {
+// Rows of one segment that are scored together, and the entries that the last of them sees.
+struct RowGroup {
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t visible = 0;
+};
+
+// Groups in the order of the rows. A group decodes each key once; it is not so large that its
+// scores leave the caches.
+std::vector<RowGroup> row_groups(const Step& step, int32_t ratio) {
+  constexpr int64_t kMaxRows = 16;
+  constexpr int64_t kMaxScores = int64_t{1} << 20;
+  std::vector<RowGroup> groups;
+  for (int64_t row = 0; row < step.num_rows(); ++row) {
+    const Row& at = step.rows[static_cast<size_t>(row)];
+    const int64_t visible = (at.position + 1) / ratio;
+    RowGroup* last = groups.empty() ? nullptr : &groups.back();
+    const bool fits = last != nullptr && last->count < kMaxRows &&
+                      step.rows[static_cast<size_t>(last->first)].segment == at.segment &&
+                      (last->count + 1) * visible <= kMaxScores;
+    if (!fits) last = &groups.emplace_back(RowGroup{row, 0, 0});
+    ++last->count;
+    last->visible = visible;
+  }
+  return groups;
+}
+
+// What selection at one layer works on.
+struct Selection {
+  Step& step;
+  int32_t layer = 0;
+  size_t source = 0;
+  int32_t ratio = 1;
+  const float* q = nullptr;                  // [rows, heads, dim]
+  const float* weights = nullptr;            // [rows, heads]
+  std::vector<std::vector<float>> traced{};  // [rows], where a trace is kept
+
+  kernels::IndexQueries queries(int64_t first, int64_t count) const {
+    const ModelConfig& c = step.config();
+    return {q + first * c.index_n_heads * c.index_head_dim, weights + first * c.index_n_heads,
+            count, c.index_n_heads, c.index_head_dim};
+  }
+  // Entries [begin, end) of the source for rows of one segment; scores[0] is that of `begin`.
+  void score(const RowGroup& rows, int64_t begin, int64_t end, float* scores,
+             int64_t stride) const {
+    const SequenceState& state = step.state(step.rows[static_cast<size_t>(rows.first)]);
     for (int64_t entry = begin; entry < end;) {
-      const int64_t count = std::min(state.entries_together(number, entry), end - entry);
-      kernels::index_scores(q, weights, c.index_n_heads, c.index_head_dim,
-                            state.index_key(number, entry), count, scores.data() + entry);
+      const int64_t count = std::min(state.entries_together(source, entry), end - entry);
+      kernels::index_scores(queries(rows.first, rows.count), state.index_key(source, entry), count,
+                            scores + entry - begin, stride);
       entry += count;
     }
-  };
-  const int32_t first = c.candidate_source_layer_id;
-  if (first < 0 || layer <= first) {
-    score(0, visible);
-  } else {
-    for (const int64_t block : step.candidates[row]) {
-      const int64_t begin = block * c.candidate_block_size;
-      score(std::min(begin, visible), std::min(begin + c.candidate_block_size, visible));
+  }
+};
+
+// Chooses among all entries that a row can see; at the candidate source also the blocks that later
+// layers look at.
+void select_among_all(Selection& s, const RowGroup& group) {
+  const ModelConfig& c = s.step.config();
+  std::vector<float> scores(static_cast<size_t>(group.count * group.visible));
+  s.score(group, 0, group.visible, scores.data(), group.visible);
+  for (int64_t i = 0; i < group.count; ++i) {
+    const auto row = static_cast<size_t>(group.first + i);
+    const int64_t visible = (s.step.rows[row].position + 1) / s.ratio;
+    const float* own = scores.data() + i * group.visible;
+    if (s.layer == c.candidate_source_layer_id) {
+      kernels::candidate_blocks(own, visible, c.candidate_topk_blocks, c.candidate_block_size,
+                                s.step.candidates[row]);
     }
+    kernels::top_indices(own, visible, c.index_topk, s.step.chosen[row]);
+    if (!s.traced.empty()) s.traced[row].assign(own, own + visible);
   }
-  if (layer == first) {
-    kernels::candidate_blocks(scores.data(), visible, c.candidate_topk_blocks,
-                              c.candidate_block_size, step.candidates[row]);
+}
+
+// Chooses among the entries of a row's candidate blocks.
+void select_among_candidates(Selection& s, int64_t row) {
+  const ModelConfig& c = s.step.config();
+  const auto at = static_cast<size_t>(row);
+  const int64_t visible = (s.step.rows[at].position + 1) / s.ratio;
+  std::vector<float> scores;
+  std::vector<int32_t> entries;
+  for (const int64_t block : s.step.candidates[at]) {
+    const int64_t begin = std::min(block * c.candidate_block_size, visible);
+    const int64_t end = std::min(begin + c.candidate_block_size, visible);
+    const size_t first = scores.size();
+    scores.resize(first + static_cast<size_t>(end - begin));
+    s.score({row, 1, visible}, begin, end, scores.data() + first, end - begin);
+    for (int64_t entry = begin; entry < end; ++entry)
+      entries.push_back(static_cast<int32_t>(entry));
   }
-  return scores;
+  std::vector<int32_t>& chosen = s.step.chosen[at];
+  kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), c.index_topk, chosen);
+  for (int32_t& index : chosen) index = entries[static_cast<size_t>(index)];
+  if (s.traced.empty()) return;
+  s.traced[at].assign(static_cast<size_t>(visible), arith::kNegInf);
+  for (size_t i = 0; i < entries.size(); ++i)
+    s.traced[at][static_cast<size_t>(entries[i])] = scores[i];
 }
 
 // Index queries of every row, rotated and rounded to the keys' format: [rows, heads, dim].
@@ -179,17 +244,27 @@ void select(Step& step, int32_t layer, const std::vector<float>& x,
   const auto scale = static_cast<float>(std::pow(static_cast<double>(width), -0.5));
   for (float& weight : weights) weight = weight * scale;
 
-  std::vector<std::vector<float>> traced(step.trace != nullptr ? step.rows.size() : 0);
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
-    const auto at = static_cast<size_t>(row);
-    std::vector<float> scores =
-        scores_of(step, layer, at, q.data() + row * width, weights.data() + row * heads);
-    kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), c.index_topk,
-                         step.chosen[at]);
-    if (step.trace != nullptr) traced[at] = std::move(scores);
-  });
-  for (size_t row = 0; row < traced.size(); ++row) {
-    step.trace->note(trace_name(layer, "index_scores"), traced[row]);
+  const int32_t ratio = c.compress_ratios[static_cast<size_t>(layer)];
+  Selection selection{
+      .step = step,
+      .layer = layer,
+      .source = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]),
+      .ratio = ratio,
+      .q = q.data(),
+      .weights = weights.data()};
+  if (step.trace != nullptr) selection.traced.resize(step.rows.size());
+  if (c.candidate_source_layer_id >= 0 && layer > c.candidate_source_layer_id) {
+    step.pool.run(step.num_rows(), [&selection](int64_t row, int /*worker*/) {
+      select_among_candidates(selection, row);
+    });
+  } else {
+    const std::vector<RowGroup> groups = row_groups(step, ratio);
+    step.pool.run(static_cast<int64_t>(groups.size()), [&](int64_t group, int /*worker*/) {
+      select_among_all(selection, groups[static_cast<size_t>(group)]);
+    });
+  }
+  for (size_t row = 0; row < selection.traced.size(); ++row) {
+    step.trace->note(trace_name(layer, "index_scores"), selection.traced[row]);
     step.trace->note_integers(trace_name(layer, "selected"),
                               std::span<const int32_t>(step.chosen[row]));
   }

@@ -5,22 +5,67 @@
 #include <numeric>
 
 #include "kernels/chain.h"
+#include "kernels/panel.h"
 #include "tensor/arith.h"
 #include "tensor/formats.h"
 
 namespace stoker::kernels {
 
-void index_scores(const float* q, const float* weights, int32_t heads, int64_t dim,
-                  const uint8_t* keys, int64_t n, float* scores) {
-  std::vector<float> key(static_cast<size_t>(dim));
-  for (int64_t j = 0; j < n; ++j) {
-    decode_index(keys + j * index_record_bytes(dim), dim, key.data());
-    float sum = 0;
-    for (int32_t head = 0; head < heads; ++head) {
-      const float dot = std::max(chain_dot(q + head * dim, key.data(), dim, kFp4Block), 0.0F);
-      sum = head == 0 ? weights[head] * dot : arith::fma(weights[head], dot, sum);
+namespace {
+
+// Keys [0, count) as a panel [dim, kPanel], 0 beyond count.
+void decode_panel(const uint8_t* keys, int64_t count, int64_t dim, std::vector<float>& key,
+                  std::vector<float>& panel) {
+  for (int64_t i = 0; i < kPanel; ++i) {
+    if (i < count) {
+      decode_index(keys + i * index_record_bytes(dim), dim, key.data());
+    } else {
+      std::fill(key.begin(), key.end(), 0.0F);
     }
-    scores[j] = sum;
+    for (int64_t k = 0; k < dim; ++k)
+      panel[static_cast<size_t>(k * kPanel + i)] = key[static_cast<size_t>(k)];
+  }
+}
+
+// dots [vectors, kPanel] of each of the vectors [vectors, dim] with each key of a panel.
+void dot_panel(const float* vectors, int64_t num_vectors, int64_t dim, const float* panel,
+               float* dots) {
+  for (int64_t first = 0; first < num_vectors; first += kTogether) {
+    const float* set[kTogether];
+    for (int64_t i = 0; i < kTogether; ++i)
+      set[i] = vectors + std::min(first + i, num_vectors - 1) * dim;
+    Sums acc = {};
+    sum_pairs(set, panel, dim, kFp4Block, acc);
+    const int64_t count = std::min(kTogether, num_vectors - first);
+    std::copy_n(acc[0], count * kPanel, dots + first * kPanel);
+  }
+}
+
+}  // namespace
+
+void index_scores(const IndexQueries& queries, const uint8_t* keys, int64_t n, float* scores,
+                  int64_t stride) {
+  const int64_t dim = queries.dim;
+  const int64_t num_vectors = queries.rows * queries.heads;
+  std::vector<float> key(static_cast<size_t>(dim));
+  std::vector<float> panel(static_cast<size_t>(dim * kPanel));
+  std::vector<float> dots(static_cast<size_t>(num_vectors * kPanel));
+  for (int64_t first = 0; first < n; first += kPanel) {
+    const int64_t count = std::min(kPanel, n - first);
+    decode_panel(keys + first * index_record_bytes(dim), count, dim, key, panel);
+    dot_panel(queries.q, num_vectors, dim, panel.data(), dots.data());
+    for (int64_t row = 0; row < queries.rows; ++row) {
+      float sums[kPanel] = {};
+      for (int32_t head = 0; head < queries.heads; ++head) {
+        const float weight = queries.weights[row * queries.heads + head];
+        const float* dot = dots.data() + (row * queries.heads + head) * kPanel;
+        for (int64_t i = 0; i < kPanel; ++i) {
+          const float positive = std::max(dot[i], 0.0F);
+          sums[i] = head == 0 ? weight * positive : arith::fma(weight, positive, sums[i]);
+        }
+      }
+      std::copy_n(sums, count, scores + row * stride + first);
+    }
   }
 }
 

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "kernels/chain.h"
+#include "kernels/panel.h"
 #include "tensor/arith.h"
 #include "tensor/formats.h"
 
 namespace stoker::kernels {
 namespace {
 
-constexpr int64_t kPanel = 16;  // outputs that are summed side by side; each in its own fixed order
 constexpr int64_t kParts = 16;  // runs of columns of product_parts
 
 // Weight rows [first, first + count) as a panel: values[k * kPanel + i] is column k of row first +
@@ -25,37 +25,6 @@ void decode_panel(const Weight& w, int64_t first, int64_t count, std::vector<flo
     }
     for (int64_t k = 0; k < w.cols; ++k)
       values[static_cast<size_t>(k * kPanel + i)] = row[static_cast<size_t>(k)];
-  }
-}
-
-// Rows that are summed side by side, so that one does not wait for another's additions.
-constexpr int64_t kTogether = 4;
-
-// The same column of each of the rows, and their sums.
-using RowSet = const float* const[kTogether];
-using Sums = float[kTogether][kPanel];
-
-// acc[r][i] = fma(x[r], column i of the panel at k, acc[r][i]).
-inline void add_column(RowSet x, int64_t k, const float* panel, Sums acc) {
-  for (int64_t r = 0; r < kTogether; ++r) {
-    for (int64_t i = 0; i < kPanel; ++i)
-      acc[r][i] = arith::fma(x[r][k], panel[k * kPanel + i], acc[r][i]);
-  }
-}
-
-// Columns ascending, in [begin, end).
-void sum_plain(RowSet x, const float* panel, int64_t begin, int64_t end, Sums acc) {
-  for (int64_t k = begin; k < end; ++k) add_column(x, k, panel, acc);
-}
-
-// Columns by pairs, the second of each pair first.
-void sum_pairs(RowSet x, const float* panel, int64_t cols, int64_t block, Sums acc) {
-  const int64_t half = block / 2;
-  for (int64_t first = 0; first < cols; first += block) {
-    for (int64_t low = first; low < first + half; ++low) {
-      add_column(x, low + half, panel, acc);
-      add_column(x, low, panel, acc);
-    }
   }
 }
 
