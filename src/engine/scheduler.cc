@@ -103,8 +103,8 @@ bool Scheduler::can_start(Sequence& sequence) {
     available += cache_->num_unused();
     if (reads_cache(sequence)) {
       if (sequence.path.root < 0) cache_->open(sequence.path, sequence.request.cache_salt);
-      const auto found =
-          cache_->match(sequence.path, sequence.tokens, (sequence.num_tokens() - 1) / kBlockTokens);
+      const auto found = cache_->estimate(sequence.path, sequence.tokens,
+                                          (sequence.num_tokens() - 1) / kBlockTokens);
       needed -= found.num_blocks;
       available -= found.unused;
     }

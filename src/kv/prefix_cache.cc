@@ -49,6 +49,7 @@ void PrefixCache::open(PrefixPath& path, const std::string& salt) {
   }
   ++roots_[static_cast<size_t>(path.root)].users;
   path.hashes.clear();  // they begin with the root's
+  path.seen.clear();
 }
 
 std::span<const int32_t> PrefixCache::ids_of(int32_t node) const {
@@ -56,7 +57,8 @@ std::span<const int32_t> PrefixCache::ids_of(int32_t node) const {
 }
 
 // The chain hash of the sequence's block number `block`, which its tokens fill.
-uint64_t PrefixCache::hash_of(PrefixPath& path, std::span<const int32_t> tokens, int64_t block) {
+uint64_t PrefixCache::hash_of(PrefixPath& path, std::span<const int32_t> tokens,
+                              int64_t block) const {
   while (static_cast<int64_t>(path.hashes.size()) <= block) {
     uint64_t hash =
         path.hashes.empty() ? roots_[static_cast<size_t>(path.root)].hash : path.hashes.back();
@@ -93,6 +95,32 @@ PrefixCache::Match PrefixCache::match(PrefixPath& path, std::span<const int32_t>
     parent = node;
   }
   return out;
+}
+
+PrefixCache::Match PrefixCache::estimate(PrefixPath& path, std::span<const int32_t> tokens,
+                                         int64_t max_blocks) const {
+  std::vector<NodeId>& seen = path.seen;
+  const auto parent_at = [&](size_t i) {
+    return i == 0 ? parent_of_first(path.root) : static_cast<int32_t>(seen[i - 1]);
+  };
+  // A node goes after all that follow it, so what is before one that is there is there too.
+  const auto is_there = [&](size_t i) {
+    const Node& node = at(seen[i]);
+    return node.is_live && node.hash == path.hashes[i] && node.parent == parent_at(i);
+  };
+  while (!seen.empty() && !is_there(seen.size() - 1)) seen.pop_back();
+  while (static_cast<int64_t>(seen.size()) < max_blocks) {
+    const auto block = static_cast<int64_t>(seen.size());
+    const int32_t node =
+        find(parent_at(seen.size()), hash_of(path, tokens, block),
+             tokens.subspan(static_cast<size_t>(block * kBlockTokens), kBlockTokens));
+    if (node == kNone) break;
+    seen.push_back(static_cast<NodeId>(node));
+  }
+  // Who uses a node uses those before it: the unused ones are at the end.
+  const auto unused = std::partition_point(
+      seen.begin(), seen.end(), [this](const NodeId node) { return at(node).users > 0; });
+  return {static_cast<int64_t>(seen.size()), seen.end() - unused};
 }
 
 PrefixCache::Start PrefixCache::attach(PrefixPath& path, SequenceState& state, int64_t num_blocks,

@@ -30,6 +30,7 @@ struct PrefixPath {
   int32_t root = -1;  ///< -1: none, before PrefixCache::open and after release
   std::vector<NodeId> nodes;
   std::vector<uint64_t> hashes;  ///< of the first blocks of the sequence's tokens, as far as known
+  std::vector<NodeId> seen;      ///< what estimate() found, which may be gone
 };
 
 /// Units that were taken for an image which is not there yet.
@@ -56,16 +57,18 @@ class PrefixCache {
     int64_t unused = 0;
   };
   Match match(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks);
+  /// The same for who waits and asks in every step: looks only at what changed at the end of what
+  /// it found before. Changes nothing but path.hashes and path.seen.
+  Match estimate(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks) const;
 
-  /// The last image on the matched path at which a sequence may start: a whole one anywhere, one
-  /// without late rings at positions up to late_from. It is its block's count of tokens before it;
-  /// 0: none.
+  /// Where a sequence starts: after the tokens before `position`; 0: from nothing.
   struct Start {
     int64_t position = 0;
-    bool is_whole = false;
+    bool is_whole = false;  ///< with the late rings
   };
-  /// Makes the first `num_blocks` matched blocks the path's, puts them into the empty state, and
-  /// restores the best image. num_blocks is what match() just said for the same arguments.
+  /// Makes the matched blocks the path's, puts them into the empty state, and restores the last
+  /// image among them at which the sequence may start: a whole one anywhere, one without late rings
+  /// up to late_from. num_blocks is what match() just said for the same arguments.
   Start attach(PrefixPath& path, SequenceState& state, int64_t num_blocks, int64_t late_from);
 
   /// The next block of the path, full and final, is now findable; one that somebody else published
@@ -137,7 +140,7 @@ class PrefixCache {
   const Node& at(NodeId node) const { return nodes_[static_cast<size_t>(node)]; }
   std::span<const int32_t> ids_of(int32_t node) const;
   int32_t find(int32_t parent, uint64_t hash, std::span<const int32_t> ids) const;
-  uint64_t hash_of(PrefixPath& path, std::span<const int32_t> tokens, int64_t block);
+  uint64_t hash_of(PrefixPath& path, std::span<const int32_t> tokens, int64_t block) const;
   int32_t add_node(int32_t parent, uint64_t hash, std::span<const int32_t> ids, BlockId block);
   void remove_node(int32_t node);
   void use(int32_t node);

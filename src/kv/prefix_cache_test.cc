@@ -56,7 +56,11 @@ class PrefixCacheTest : public ::testing::Test {
     EXPECT_TRUE(user->state);
     const auto length = static_cast<int64_t>(user->tokens.size());
     cache_->open(user->path, salt);
-    const auto found = cache_->match(user->path, user->tokens, (length - 1) / kBlockTokens);
+    const int64_t most = (length - 1) / kBlockTokens;
+    const auto found = cache_->match(user->path, user->tokens, most);
+    const auto estimated = cache_->estimate(user->path, user->tokens, most);
+    EXPECT_EQ(estimated.num_blocks, found.num_blocks);
+    EXPECT_EQ(estimated.unused, found.unused);
     start_ = cache_->attach(user->path, *user->state, found.num_blocks, length);
     cache_->make_room(user->state->blocks_missing(length));
     EXPECT_TRUE(user->state->reserve(length));
@@ -226,6 +230,32 @@ TEST_F(PrefixCacheTest, AfterAResetNothingIsFoundAndNothingIsLost) {
   EXPECT_EQ(problem({}), "");
   cache_->make_room(20);
   EXPECT_EQ(store_->num_free_blocks(), 20);
+}
+
+// One waits and asks again and again while blocks come and go: it is always told what match() says.
+TEST_F(PrefixCacheTest, AnEstimateFollowsWhatComesAndGoes) {
+  make(6, 5, 12);
+  std::mt19937 random(7);
+  PrefixPath waiting;
+  const std::vector<int32_t> tokens = tokens_of(900, 1);
+  cache_->open(waiting, "");
+  std::unique_ptr<User> other;
+  int64_t num_changes = 0;
+  int64_t last = 0;
+  for (int i = 0; i < 500; ++i) {
+    if (other) leave(std::move(other));
+    const auto length = static_cast<int64_t>(1 + random() % 1000);
+    other = run(tokens_of(length, static_cast<int32_t>(random() % 3)));
+    if (random() % 2 == 0) leave(std::move(other));
+    if (random() % 4 == 0) cache_->make_room(static_cast<int64_t>(random() % 13));
+    const auto estimated = cache_->estimate(waiting, tokens, 7);
+    const auto found = cache_->match(waiting, tokens, 7);
+    ASSERT_EQ(estimated.num_blocks, found.num_blocks) << i;
+    ASSERT_EQ(estimated.unused, found.unused) << i;
+    num_changes += found.num_blocks != last ? 1 : 0;
+    last = found.num_blocks;
+  }
+  EXPECT_GT(num_changes, 50);
 }
 
 TEST_F(PrefixCacheTest, RandomUseKeepsItsBooks) {
