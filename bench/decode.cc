@@ -1,0 +1,305 @@
+// The time of one token by the length of the context before it.
+//
+// A prompt of 256k tokens would take the plain kernels an hour, since each of its rows scores the
+// index keys of all rows before it. So the state of a long context is made: random records in the
+// formats and places that the model writes. A step reads as many of them whatever they hold. That
+// this gives the time of a real prompt is shown where both are measured.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "base/try.h"
+#include "bench/bench.h"
+#include "kernels/index.h"
+
+namespace stoker::bench {
+namespace {
+
+constexpr int64_t kRecords = 1024;  // different ones of each kind
+
+// Random records of one kind, taken in turn.
+class Records {
+ public:
+  Records(int64_t dim, int64_t bytes, void (*encode)(const float*, int64_t, uint8_t*),
+          std::mt19937& random)
+      : bytes_(bytes), data_(static_cast<size_t>(kRecords * bytes)) {
+    std::normal_distribution<float> normal;
+    std::vector<float> vector(static_cast<size_t>(dim));
+    for (int64_t i = 0; i < kRecords; ++i) {
+      std::ranges::generate(vector, [&] { return normal(random); });
+      encode(vector.data(), dim, data_.data() + i * bytes);
+    }
+  }
+
+  void put(int64_t number, uint8_t* to) const {
+    // A stride that meets all of them, and not in the order of the blocks.
+    std::copy_n(data_.data() + number * 389 % kRecords * bytes_, bytes_, to);
+  }
+
+ private:
+  const int64_t bytes_;
+  std::vector<uint8_t> data_;
+};
+
+// A sequence whose state was made, and the model that goes on from it.
+class MadeContext {
+ public:
+  static Result<std::unique_ptr<MadeContext>> create(const Model& model, int num_threads,
+                                                     int64_t max_tokens) {
+    const KvShape shape = model.state_shape();
+    const int64_t bytes =
+        2 * shape.slot_bytes() + (blocks_for(max_tokens) + 1) * shape.block_bytes();
+    TRY_ASSIGN(const KvPlan plan, plan_kv(shape, {.bytes = bytes, .max_num_seqs = 1}));
+    TRY_ASSIGN(auto store, KvStore::create(shape, plan));
+    return std::make_unique<MadeContext>(model, num_threads, std::move(store), max_tokens);
+  }
+
+  MadeContext(const Model& model, int num_threads, std::unique_ptr<KvStore> store,
+              int64_t max_tokens)
+      : model_(model),
+        pool_(num_threads),
+        store_(std::move(store)),
+        state_(*SequenceState::create(*store_, blocks_for(max_tokens))),
+        random_(1),
+        latents_(shape().head_dim, shape().latent_record(), encode_latent, random_),
+        keys_(shape().index_head_dim, shape().index_record(), encode_index, random_),
+        rows_(shape().head_dim, shape().window_record(), encode_window, random_),
+        logits_(static_cast<size_t>(model.config().vocab_size)) {}
+
+  const KvShape& shape() const { return store_->shape(); }
+  const SequenceState& state() const { return state_; }
+
+  // Makes the state that follows `tokens` tokens: a multiple of all ratios, above those before.
+  void grow(int64_t tokens) {
+    CHECK(state_.reserve(tokens), "the store was made for it");
+    for (size_t source = 0; source < shape().sources.size(); ++source) {
+      const int64_t ratio = shape().sources[source].ratio;
+      for (int64_t entry = state_.length() / ratio; entry < tokens / ratio; ++entry) {
+        latents_.put(entry, state_.latent(source, entry));
+        keys_.put(entry, state_.index_key(source, entry));
+      }
+    }
+    for (int32_t ring = 0; ring < shape().num_rings; ++ring) {
+      for (int64_t position = tokens - shape().window; position < tokens; ++position)
+        rows_.put(position + ring, state_.window_row(ring, position));
+    }
+    for (int32_t i = 0; i < shape().history; ++i) state_.push_history(i);
+    state_.advance(tokens - state_.length());
+  }
+
+  double seconds_of_token() {
+    const int32_t id = random_ids(static_cast<uint32_t>(state_.length()), 1)[0];
+    CHECK(state_.reserve(state_.length() + 1), "the store was made for it");
+    const Segment segment{&state_, {&id, 1}};
+    const int64_t wanted = 0;
+    const Clock::time_point begin = Clock::now();
+    model_.forward(pool_, {&segment, 1}, {&wanted, 1}, logits_.data(), nullptr);
+    return seconds_since(begin);
+  }
+
+ private:
+  const Model& model_;
+  WorkerPool pool_;
+  std::unique_ptr<KvStore> store_;
+  SequenceState state_;
+  std::mt19937 random_;
+  const Records latents_;
+  const Records keys_;
+  const Records rows_;
+  std::vector<float> logits_;
+};
+
+struct IndexTimes {
+  double scoring_s = 0;  // kernels::index_scores
+  double choice_s = 0;   // kernels::top_indices and candidate_blocks
+};
+
+// What the index sources do for one token that sees all of the context, over its keys where they
+// lie. As the model's selection does it: one worker, block by block, into memory of each layer's
+// own.
+class IndexWork {
+ public:
+  IndexWork(const ModelConfig& config, const MadeContext& context)
+      : config_(config),
+        context_(context),
+        q_(static_cast<size_t>(config.index_n_heads * config.index_head_dim), 0.5F),
+        weights_(static_cast<size_t>(config.index_n_heads), 0.25F) {}
+
+  IndexTimes times() {
+    IndexTimes out;
+    for (const int32_t layer : config_.index_source_layer_ids) {
+      const size_t source = source_of(layer);
+      const int64_t visible = context_.state().length() / context_.shape().sources[source].ratio;
+      const int32_t first = config_.candidate_source_layer_id;
+      const Clock::time_point begin = Clock::now();
+      const std::vector<float> scores = first >= 0 && layer > first
+                                            ? scores_of_candidates(source, visible)
+                                            : scores_of_all(source, visible);
+      out.scoring_s += seconds_since(begin);
+      const Clock::time_point scored = Clock::now();
+      std::vector<int32_t> chosen;
+      if (layer == first) {
+        kernels::candidate_blocks(scores.data(), visible, config_.candidate_topk_blocks,
+                                  config_.candidate_block_size, candidates_);
+      }
+      kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), config_.index_topk,
+                           chosen);
+      out.choice_s += seconds_since(scored);
+    }
+    return out;
+  }
+
+ private:
+  size_t source_of(int32_t layer) const {
+    const auto& sources = config_.kv_source_layer_ids;
+    return static_cast<size_t>(std::ranges::find(sources, config_.kv_source_of(layer)) -
+                               sources.begin());
+  }
+
+  std::vector<float> scores_of_all(size_t source, int64_t visible) const {
+    std::vector<float> scores(static_cast<size_t>(visible));
+    score(source, 0, visible, scores.data());
+    return scores;
+  }
+
+  std::vector<float> scores_of_candidates(size_t source, int64_t visible) const {
+    std::vector<float> scores;
+    for (const int64_t block : candidates_) {
+      const int64_t begin = std::min(block * config_.candidate_block_size, visible);
+      const int64_t end = std::min(begin + config_.candidate_block_size, visible);
+      const size_t first = scores.size();
+      scores.resize(first + static_cast<size_t>(end - begin));
+      score(source, begin, end, scores.data() + first);
+    }
+    return scores;
+  }
+
+  // scores[0] is that of `begin`.
+  void score(size_t source, int64_t begin, int64_t end, float* scores) const {
+    const kernels::IndexQueries queries{q_.data(), weights_.data(), 1, config_.index_n_heads,
+                                        config_.index_head_dim};
+    for (int64_t entry = begin; entry < end;) {
+      const int64_t count = std::min(context_.state().entries_together(source, entry), end - entry);
+      kernels::index_scores(queries, context_.state().index_key(source, entry), count,
+                            scores + entry - begin, end - begin);
+      entry += count;
+    }
+  }
+
+  const ModelConfig& config_;
+  const MadeContext& context_;
+  std::vector<float> q_;
+  std::vector<float> weights_;
+  std::vector<int32_t> candidates_;
+};
+
+std::vector<int64_t> lengths_to(int64_t longest) {
+  std::vector<int64_t> lengths;
+  for (int64_t tokens = 1024; tokens <= longest; tokens *= 2) lengths.push_back(tokens);
+  return lengths;
+}
+
+// Seconds a token of the made contexts, and of the index work beside them.
+Result<std::vector<Json>> made_contexts(const Model& model, const Setup& setup) {
+  const std::vector<int64_t> lengths = lengths_to(setup.quick ? 16384 : 262144);
+  const int num_tokens = setup.quick ? 5 : 30;
+  TRY_ASSIGN(const auto context,
+             MadeContext::create(model, setup.num_threads, lengths.back() + num_tokens + 1));
+  std::vector<Json> out;
+  for (const int64_t tokens : lengths) {
+    context->grow(tokens);
+    context->seconds_of_token();  // the first one finds nothing in the processor's caches
+    std::vector<double> token_s;
+    std::vector<double> scoring_s;
+    std::vector<double> choice_s;
+    IndexWork index(model.config(), *context);
+    for (int i = 0; i < num_tokens; ++i) {
+      token_s.push_back(context->seconds_of_token());
+      const IndexTimes times = index.times();
+      scoring_s.push_back(times.scoring_s);
+      choice_s.push_back(times.choice_s);
+    }
+    const double rest_s = median(token_s) - median(scoring_s) - median(choice_s);
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(),
+                  "  %6lld tokens before: %7.2f ms, of it index scoring %7.2f, choice %6.2f, rest "
+                  "%6.2f",
+                  static_cast<long long>(tokens), median(token_s) * 1e3, median(scoring_s) * 1e3,
+                  median(choice_s) * 1e3, rest_s * 1e3);
+    say(line.data());
+    out.push_back(Json::object({{"context_tokens", Json::integer(tokens)},
+                                {"token_s", spread(token_s)},
+                                {"index_scoring_s", spread(scoring_s)},
+                                {"index_choice_s", spread(choice_s)},
+                                {"rest_s", number(rest_s)}}));
+  }
+  return out;
+}
+
+// Seconds between the tokens of one answer, as they come.
+Result<std::vector<double>> seconds_between_tokens(Engine& engine, Ids prompt, int32_t max_tokens) {
+  Request request;
+  request.prompt = TokenPrompt{std::move(prompt)};
+  request.sampling.temperature = 0;
+  request.max_tokens = max_tokens;
+  TRY_ASSIGN(const std::unique_ptr<Stream> stream, engine.submit(std::move(request)));
+  std::vector<double> seconds;
+  std::optional<Clock::time_point> last;
+  while (true) {
+    const auto event = stream->wait(std::chrono::seconds(1));
+    if (!event) continue;
+    const Clock::time_point now = Clock::now();
+    const auto count = static_cast<double>(event->ids.size());
+    if (last && count > 0)
+      seconds.push_back(std::chrono::duration<double>(now - *last).count() / count);
+    if (count > 0) last = now;
+    if (!event->finish) continue;
+    if (event->finish->error) return *event->finish->error;
+    return seconds;
+  }
+}
+
+// The same from prompts that the engine ran, each served from the one before as far as it goes.
+Result<std::vector<Json>> real_contexts(const Setup& setup) {
+  TRY_ASSIGN(const std::unique_ptr<Engine> engine, Engine::open(setup.model, options_for(setup)));
+  const std::vector<int64_t> lengths = lengths_to(setup.quick ? 2048 : 16384);
+  const Ids prompt = random_ids(11, lengths.back());
+  std::vector<Json> out;
+  for (const int64_t tokens : lengths) {
+    // The model says end of text by chance; after another last token it says something else.
+    std::vector<double> seconds;
+    for (uint32_t seed = 0; seed < 20 && seconds.size() < 16; ++seed) {
+      Ids cut(prompt.begin(), prompt.begin() + tokens);
+      cut.back() = random_ids(seed, 1)[0];
+      TRY_ASSIGN(seconds, seconds_between_tokens(*engine, std::move(cut), 33));
+    }
+    if (seconds.empty()) {
+      return Error{ErrorCode::kInternal,
+                   "expected an answer of some tokens behind " + std::to_string(tokens), ""};
+    }
+    std::array<char, 100> line{};
+    std::snprintf(line.data(), line.size(), "  %6lld tokens of a prompt: %7.2f ms",
+                  static_cast<long long>(tokens), median(seconds) * 1e3);
+    say(line.data());
+    out.push_back(
+        Json::object({{"context_tokens", Json::integer(tokens)}, {"token_s", spread(seconds)}}));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Json> decode(const Setup& setup) {
+  TRY_ASSIGN(const std::shared_ptr<const LoadedModel> model,
+             LoadedModel::load(setup.model, setup.num_threads, {}, BoundedReplay::kExact));
+  TRY_ASSIGN(std::vector<Json> made, made_contexts(model->model(), setup));
+  TRY_ASSIGN(std::vector<Json> real, real_contexts(setup));
+  return Json::object(
+      {{"made", Json::array(std::move(made))}, {"prompts", Json::array(std::move(real))}});
+}
+
+}  // namespace stoker::bench

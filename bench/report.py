@@ -1,0 +1,163 @@
+"""Takes what the benchmarks wrote into a baseline, and prints it beside what is wanted: report.py DATA_DIR BASELINE.
+
+The baseline holds, for each benchmark, its figures and where they are from: machine, commit, compiler, threads, shapes. A
+benchmark that did not run keeps what it had.
+"""
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NOISE = 0.97  # a rate that falls by less than this did not fall: two runs of one program differ by as much
+QUIET = 0.1  # cores that others may keep busy
+SHAPE_KEYS = ["hidden_size", "num_hidden_layers", "num_attention_heads", "head_dim", "n_routed_experts", "num_experts_per_tok",
+              "moe_intermediate_size", "sliding_window", "kv_source_layer_ids", "index_source_layer_ids", "index_n_heads",
+              "index_head_dim", "index_topk", "candidate_topk_blocks", "candidate_block_size", "vocab_size"]
+
+
+def machine():
+    """What the figures are from, in the words of the system."""
+    cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    return {"cpu": cpu[0] if cpu else "unknown", "cores": len(cpu), "memory_gib": round(int(memory.split()[1]) / 2**20, 1)}
+
+
+def commit():
+    """The commit, with "+" where the tree differs from it in more than the benchmarks' own results."""
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    changed = git("status", "--porcelain", "--", ".", ":!bench/baselines", ":!bench/plots")
+    return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+
+
+def compiler():
+    """As the build knows it."""
+    cache = dict(line.split("=", 1) for line in (ROOT / "build/bench/CMakeCache.txt").read_text().splitlines() if "=" in line)
+    path = next(value for key, value in cache.items() if key.startswith("CMAKE_CXX_COMPILER:"))
+    return subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+def shape(data):
+    text = json.loads((data / "deep/config.json").read_text())["text_config"]
+    return {key: text[key] for key in SHAPE_KEYS}
+
+
+def overhead(raw):
+    """The cases of scheduler_bench: of each figure the median over the repetitions."""
+    cases = {}
+    for run in raw["benchmarks"]:
+        if run["run_type"] == "iteration":
+            if "error_message" in run:
+                raise SystemExit(f"report.py: {run['name']}: {run['error_message']}")
+            cases.setdefault(run["name"].split("/iterations:")[0], []).append(run)
+    return {"running": 256, "cases": {
+        name: {"mean_us": median(runs, "cpu_time"), "median_us": median(runs, "median_us"), "p99_us": median(runs, "p99_us"),
+               "max_us": median(runs, "max_us"), "images": int(runs[0]["images"])} for name, runs in cases.items()}}
+
+
+def median(runs, key):
+    return float("%.4g" % statistics.median(run[key] for run in runs))
+
+
+def read(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+# --- What is wanted. Each gives (what, found, wanted, whether it is so, a remark). ---
+
+def check_throughput(t):
+    steps = t["weights_a_step"]
+    yield ("64 sequences to 1, tokens/s", f"{t['growth']:.2f} x", "", None,
+           " ".join(f"{count}: {rate['median']:.0f}" for count, rate in zip(t["sequences"], t["tokens_per_s"])))
+    yield ("least growth from one count to the next", f"{t['least_growth']:.2f} x", f">= {NOISE}", t["least_growth"] >= NOISE, "")
+    yield ("reads of one weight in a step of 64", str(steps[-1]["most_of_one"]), "1", steps[-1]["most_of_one"] == 1,
+           f"{steps[-1]['weights']} weights; {steps[0]['weights']} for one sequence")
+
+
+def check_prefix(p):
+    for run in p["runs"]:
+        bars = {"behind_finished": 0.08, "head_of_longer": 0.16} if run is p["runs"][0] else {}
+        for name, words in (("behind_finished", "behind a finished request"), ("head_of_longer", "head of a longer one"),
+                            ("head_again", "that head again")):
+            if name in run:
+                found, bar = run[name], bars.get(name)
+                yield (f"{words}, image interval {run['image_interval']}", percent(found["ratio"]),
+                       f"<= {percent(bar)}" if bar else "", found["ratio"] <= bar if bar else None,
+                       f"{percent(found['ratio_without_index'])} without index work, which is "
+                       f"{percent(found['index_share'])} of it and {percent(run['cold']['index_share'])} of cold; "
+                       f"{found['computed_tokens']} rows")
+
+
+def check_replay(r):
+    for name, bar in (("exact", 1.6), ("compact", None)):
+        found = r["modes"][name]["ratio"]
+        yield (f"{name} to off, rows/s of {r['prompt_tokens']}", f"{found:.2f} x", f">= {bar}" if bar else "",
+               found >= bar if bar else None,
+               f"{r['modes'][name]['rows_per_s']:.0f} to {r['modes']['off']['rows_per_s']:.0f} rows/s; "
+               f"{r['modes'][name]['ratio_without_index']:.2f} x without index work")
+
+
+def check_decode(d):
+    first, last = d["made"][0], d["made"][-1]
+    # The window and the chosen rows are full from some thousands of tokens on.
+    rests = [point["rest_s"] for point in d["made"]]
+    yield (f"a token at {last['context_tokens']} to one at {first['context_tokens']}",
+           f"{last['token_s']['median'] / first['token_s']['median']:.2f} x", "", None,
+           f"index scoring {percent(last['index_scoring_s']['median'] / last['token_s']['median'])}, choice "
+           f"{percent(last['index_choice_s']['median'] / last['token_s']['median'])} of the longer")
+    yield ("the same without the index work, most to least", f"{max(rests) / min(rests):.2f} x", "<= 1.25",
+           max(rests) / min(rests) <= 1.25, "")
+    made = {point["context_tokens"]: point["token_s"]["median"] for point in d["made"]}
+    ratios = [point["token_s"]["median"] / made[point["context_tokens"]] for point in d["prompts"]]
+    yield ("real prompts to made contexts", f"{min(ratios):.2f} .. {max(ratios):.2f} x", "0.8 .. 1.25",
+           min(ratios) >= 0.8 and max(ratios) <= 1.25, f"up to {d['prompts'][-1]['context_tokens']} tokens")
+
+
+def check_overhead(o):
+    cases = o["cases"]
+    for name, found in cases.items():
+        yield (f"{name}, us a step", f"{found['mean_us']:.0f}", "<= 150", found["mean_us"] <= 150,
+               f"median {found['median_us']:.0f}, p99 {found['p99_us']:.0f}, most {found['max_us']:.0f}")
+    growth = cases["queue/10000"]["median_us"] / cases["queue/0"]["median_us"]
+    yield ("10,000 queued to none", f"{growth:.2f} x", "<= 1.1", growth <= 1.1, "")
+
+
+CHECKS = {"throughput": check_throughput, "prefix": check_prefix, "replay": check_replay, "decode": check_decode,
+          "overhead": check_overhead}
+
+
+def percent(ratio):
+    return f"{100 * ratio:.1f} %"
+
+
+def table(baseline):
+    rows = [("benchmark", "what", "found", "wanted", "so?", "")]
+    for name, check in CHECKS.items():
+        if name in baseline:
+            rows += [(name, what, found, wanted, "" if is_so is None else "yes" if is_so else "NO", remark)
+                     for what, found, wanted, is_so, remark in check(baseline[name]["figures"])]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[5]]).rstrip() for row in rows)
+
+
+def main(data, path):
+    engine, steps, baseline = read(data / "engine_run.json"), read(data / "overhead_run.json"), read(path)
+    source = {"machine": machine(), "commit": commit(), "compiler": compiler()}
+    for name in CHECKS:
+        if name in engine:
+            baseline[name] = {**source, "threads": engine["threads"], "shape": shape(data), "figures": engine[name]}
+    if steps:
+        baseline["overhead"] = {**source, "threads": 1, "figures": overhead(steps)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(baseline, indent=1) + "\n")
+    print(table(baseline))
+    for name in CHECKS:
+        others = baseline.get(name, {}).get("figures", {}).get("machine_use", {}).get("other_cores")
+        if others is not None and others > QUIET:
+            print(f"{name}: others kept {others:.2f} cores busy meanwhile. Its figures mean little; run it again on an idle machine.")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
