@@ -1,6 +1,7 @@
 // What chooses rows and experts: order, ties, and inputs that are not numbers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -28,6 +29,32 @@ TEST(TopIndices, LargestAscendingLowerIndexOnTies) {
   EXPECT_EQ(top({}, 2), (std::vector<int32_t>{}));
   EXPECT_EQ(top({kNan, 1, kNan, 2}, 3), (std::vector<int32_t>{1, 3}));
   EXPECT_EQ(top({5, 4, 3}, 9), (std::vector<int32_t>{0, 1, 2}));
+}
+
+// Long lists with many equal scores, in rising, falling and random order, against a full sort.
+TEST(TopIndices, OfLongListsAreThoseOfASort) {
+  uint32_t x = 1;
+  for (const int64_t k : {1, 7, 64}) {
+    for (int order = 0; order < 3; ++order) {
+      std::vector<float> scores;
+      for (int i = 0; i < 3000; ++i) {
+        x = x * 1664525 + 1013904223;
+        const float drawn = static_cast<float>(x >> 8 & 63);
+        scores.push_back(order == 0 ? drawn : static_cast<float>(order == 1 ? i / 3 : -i / 3));
+        if (x % 50 == 0) scores.back() = x % 100 == 0 ? kNan : -kInf;
+      }
+      std::vector<int32_t> all;
+      for (size_t i = 0; i < scores.size(); ++i) {
+        if (scores[i] > -kInf) all.push_back(static_cast<int32_t>(i));
+      }
+      std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) {
+        return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
+      });
+      all.resize(static_cast<size_t>(k));
+      std::sort(all.begin(), all.end());
+      EXPECT_EQ(top(scores, k), all) << "k " << k << ", order " << order;
+    }
+  }
 }
 
 std::vector<int32_t> candidates(const std::vector<float>& scores, int64_t blocks, int64_t size) {

@@ -122,25 +122,20 @@ struct Selection {
     return {q + first * c.index_n_heads * c.index_head_dim, weights + first * c.index_n_heads,
             count, c.index_n_heads, c.index_head_dim};
   }
-  // Entries [begin, end) of the source for rows of one segment; scores[0] is that of `begin`.
-  void score(const RowGroup& rows, int64_t begin, int64_t end, float* scores,
-             int64_t stride) const {
-    const SequenceState& state = step.state(step.rows[static_cast<size_t>(rows.first)]);
-    for (int64_t entry = begin; entry < end;) {
-      const int64_t count = std::min(state.entries_together(source, entry), end - entry);
-      kernels::index_scores(queries(rows.first, rows.count), state.index_key(source, entry), count,
-                            scores + entry - begin, stride);
-      entry += count;
-    }
-  }
 };
 
 // Chooses among all entries that a row can see; at the candidate source also the blocks that later
 // layers look at.
 void select_among_all(Selection& s, const RowGroup& group) {
   const ModelConfig& c = s.step.config();
+  const SequenceState& state = s.step.state(s.step.rows[static_cast<size_t>(group.first)]);
   std::vector<float> scores(static_cast<size_t>(group.count * group.visible));
-  s.score(group, 0, group.visible, scores.data(), group.visible);
+  for (int64_t entry = 0; entry < group.visible;) {
+    const int64_t count = std::min(state.entries_together(s.source, entry), group.visible - entry);
+    kernels::index_scores(s.queries(group.first, group.count), state.index_key(s.source, entry),
+                          count, scores.data() + entry, group.visible);
+    entry += count;
+  }
   for (int64_t i = 0; i < group.count; ++i) {
     const auto row = static_cast<size_t>(group.first + i);
     const int64_t visible = (s.step.rows[row].position + 1) / s.ratio;
@@ -159,17 +154,27 @@ void select_among_candidates(Selection& s, int64_t row) {
   const ModelConfig& c = s.step.config();
   const auto at = static_cast<size_t>(row);
   const int64_t visible = (s.step.rows[at].position + 1) / s.ratio;
-  std::vector<float> scores;
+  const SequenceState& state = s.step.state(s.step.rows[at]);
+  const auto record = static_cast<size_t>(index_record_bytes(c.index_head_dim));
+  const auto most = static_cast<size_t>(c.candidate_topk_blocks * c.candidate_block_size);
   std::vector<int32_t> entries;
+  std::vector<uint8_t> keys;  // theirs, one after the other
+  entries.reserve(most);
+  keys.reserve(most * record);
   for (const int64_t block : s.step.candidates[at]) {
     const int64_t begin = std::min(block * c.candidate_block_size, visible);
     const int64_t end = std::min(begin + c.candidate_block_size, visible);
-    const size_t first = scores.size();
-    scores.resize(first + static_cast<size_t>(end - begin));
-    s.score({row, 1, visible}, begin, end, scores.data() + first, end - begin);
-    for (int64_t entry = begin; entry < end; ++entry)
-      entries.push_back(static_cast<int32_t>(entry));
+    for (int64_t entry = begin; entry < end;) {
+      const auto count =
+          static_cast<size_t>(std::min(state.entries_together(s.source, entry), end - entry));
+      const uint8_t* first = state.index_key(s.source, entry);
+      keys.insert(keys.end(), first, first + count * record);
+      for (size_t i = 0; i < count; ++i) entries.push_back(static_cast<int32_t>(entry++));
+    }
   }
+  std::vector<float> scores(entries.size());
+  kernels::index_scores(s.queries(row, 1), keys.data(), static_cast<int64_t>(entries.size()),
+                        scores.data(), static_cast<int64_t>(scores.size()));
   std::vector<int32_t>& chosen = s.step.chosen[at];
   kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), c.index_topk, chosen);
   for (int32_t& index : chosen) index = entries[static_cast<size_t>(index)];
