@@ -10,15 +10,21 @@ namespace {
 
 constexpr unsigned kFlushBits = 0x8040;  // MXCSR: FTZ and DAZ
 
-// Some 20 µs: longer than what lies between two runs of a step, and nothing beside a step.
-constexpr int kSpins = 500;
+// Longer than most of what one thread does alone in a step, and little beside a step.
+constexpr std::chrono::microseconds kSpinTime{1000};
 
+// Looks for as long as `limit`; now and then lets others have the core.
 template <class Done>
-bool spin_until(int num_spins, const Done& is_done) {
-  for (int i = 0; i < num_spins; ++i) {
-    if (is_done()) return true;
-    _mm_pause();
-  }
+bool spin_until(std::chrono::microseconds limit, const Done& is_done) {
+  if (is_done() || limit.count() == 0) return is_done();
+  const auto end = std::chrono::steady_clock::now() + limit;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (is_done()) return true;
+      _mm_pause();
+    }
+    std::this_thread::yield();
+  } while (std::chrono::steady_clock::now() < end);
   return is_done();
 }
 
@@ -35,7 +41,7 @@ FlushDenormals::~FlushDenormals() {
 WorkerPool::WorkerPool(int num_threads) {
   CHECK(num_threads >= 1, "a pool has at least its caller");
   // Where threads outnumber cores, one that spins keeps another from working.
-  if (num_threads <= usable_cores()) num_spins_ = kSpins;
+  if (num_threads <= usable_cores()) spin_time_ = kSpinTime;
   for (int worker = 1; worker < num_threads; ++worker) {
     threads_.emplace_back([this, worker] { serve(worker); });
   }
@@ -70,7 +76,7 @@ void WorkerPool::run_erased(int64_t num_pieces, const void* context, Call call) 
   if (must_wake) work_ready_.notify_all();
   claim_pieces(0);
   const auto is_done = [this] { return num_busy_.load(std::memory_order_acquire) == 0; };
-  if (spin_until(num_spins_, is_done)) return;
+  if (spin_until(spin_time_, is_done)) return;
   std::unique_lock lock(mutex_);
   work_done_.wait(lock, is_done);
 }
@@ -85,7 +91,7 @@ void WorkerPool::claim_pieces(int worker) {
 
 bool WorkerPool::wait_for_work(uint64_t seen) {
   const auto is_new = [this, seen] { return generation_.load(std::memory_order_acquire) != seen; };
-  if (spin_until(num_spins_, is_new)) return true;
+  if (spin_until(spin_time_, is_new)) return true;
   std::unique_lock lock(mutex_);
   ++num_sleeping_;
   work_ready_.wait(lock, [&] { return stopping_ || is_new(); });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -13,8 +14,8 @@
 namespace stoker {
 
 /// A fixed set of threads that flush denormals (docs/numerics.md). run() is called by one thread at
-/// a time, which works along as worker 0. Threads without work look for it for some microseconds,
-/// then sleep.
+/// a time, which works along as worker 0. Threads without work look for it for a millisecond, then
+/// sleep.
 class WorkerPool {
  public:
   /// num_threads >= 1, the caller of run() included: num_threads - 1 threads are started.
@@ -47,11 +48,11 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable work_ready_;
   std::condition_variable work_done_;
-  int num_spins_ = 0;                    // looks at a counter before sleeping
-  int num_sleeping_ = 0;                 // workers; under the mutex
-  bool stopping_ = false;                // under the mutex
-  std::atomic<uint64_t> generation_{0};  // of run(); a new one is work
-  std::atomic<int> num_busy_{0};         // workers that have not finished with it
+  std::chrono::microseconds spin_time_{0};  // before sleeping
+  int num_sleeping_ = 0;                    // workers; under the mutex
+  bool stopping_ = false;                   // under the mutex
+  std::atomic<uint64_t> generation_{0};     // of run(); a new one is work
+  std::atomic<int> num_busy_{0};            // workers that have not finished with it
 
   // Of the current run; written by run() before it makes a new generation.
   const void* context_ = nullptr;
