@@ -156,7 +156,8 @@ void select_among_candidates(Selection& s, int64_t row) {
   const int64_t visible = (s.step.rows[at].position + 1) / s.ratio;
   const SequenceState& state = s.step.state(s.step.rows[at]);
   const auto record = static_cast<size_t>(index_record_bytes(c.index_head_dim));
-  const auto most = static_cast<size_t>(c.candidate_topk_blocks * c.candidate_block_size);
+  const size_t most =
+      static_cast<size_t>(c.candidate_topk_blocks) * static_cast<size_t>(c.candidate_block_size);
   std::vector<int32_t> entries;
   std::vector<uint8_t> keys;  // theirs, one after the other
   entries.reserve(most);
