@@ -75,9 +75,13 @@ void Scheduler::expire(Clock::time_point now) {
   }
 }
 
-void Scheduler::end_all(End end, const std::optional<Error>& error) {
+void Scheduler::end_running(End end, const std::optional<Error>& error) {
   drop_finished();
   while (!running_.empty()) this->end(running_.back()->key, end, error);
+}
+
+void Scheduler::end_all(End end, const std::optional<Error>& error) {
+  end_running(end, error);
   while (!waiting_.empty()) this->end(waiting_.begin()->first, end, error);
 }
 
@@ -101,10 +105,10 @@ bool Scheduler::can_start(Sequence& sequence) {
   int64_t available = store_.num_free_blocks();
   if (cache_) {
     available += cache_->num_unused();
-    if (reads_cache(sequence)) {
+    if (uses_cache(sequence)) {
       if (sequence.path.root < 0) cache_->open(sequence.path, sequence.request.cache_salt);
-      const auto found = cache_->estimate(sequence.path, sequence.tokens,
-                                          (sequence.num_tokens() - 1) / kBlockTokens);
+      const auto found =
+          cache_->match(sequence.path, sequence.tokens, sequence.max_shared_blocks());
       needed -= found.num_blocks;
       available -= found.unused;
     }
@@ -138,7 +142,6 @@ void Scheduler::start(std::unique_ptr<Sequence> sequence) {
 const std::vector<Share>& Scheduler::plan(int64_t max_prefill_rows) {
   start_waiting();
   shares_.clear();
-  pending_.clear();
   int64_t prefill_rows_left = max_prefill_rows;
   for (size_t at = 0; at < running_.size(); ++at) {
     Sequence& sequence = *running_[at];
@@ -146,10 +149,9 @@ const std::vector<Share>& Scheduler::plan(int64_t max_prefill_rows) {
     if (rows == 0) continue;  // a later step's
     if (!reserve_or_preempt(at, rows)) break;
     if (sequence.num_behind() > 1) prefill_rows_left -= rows;
-    shares_.push_back({&sequence, rows, {}});
+    shares_.push_back({&sequence, rows, {}, {}});
   }
   // When nobody can lose his state any more.
-  pending_.resize(shares_.size());
   for (Share& share : shares_) plan_images(share);
   return shares_;
 }
@@ -166,19 +168,19 @@ int64_t Scheduler::rows_for(Sequence& sequence, int64_t prefill_rows_left) {
   return std::min(behind, prefill_rows_left);
 }
 
-bool Scheduler::reads_cache(const Sequence& sequence) const {
+bool Scheduler::uses_cache(const Sequence& sequence) const {
   return cache_ && !sequence.request.prompt_logprobs;
 }
 
 // Whether a sequence of this step is about to compute what this one needs too: it then waits, to
 // find it in the cache. The other gets on, so this one does.
 bool Scheduler::must_wait_for_another(Sequence& sequence) {
-  if (!reads_cache(sequence)) return false;
+  if (!uses_cache(sequence)) return false;
   for (const Share& share : shares_) {
     if (share.sequence->key == sequence.leader)
       return share.sequence->state->length() < sequence.leader_length;
   }
-  const int64_t max_blocks = (sequence.num_tokens() - 1) / kBlockTokens;
+  const int64_t max_blocks = sequence.max_shared_blocks();
   int64_t longest = 0;
   Sequence* leader = nullptr;
   for (const Share& share : shares_) {
@@ -222,14 +224,13 @@ void Scheduler::attach(Sequence& sequence) {
   const int64_t gate = late_from(sequence);
   sequence.is_attached = true;
   sequence.state->set_late_from(gate);
-  if (!reads_cache(sequence)) return;
-  const auto found =
-      cache_->match(sequence.path, sequence.tokens, (sequence.num_tokens() - 1) / kBlockTokens);
-  const auto start = cache_->attach(sequence.path, *sequence.state, found.num_blocks, gate);
+  if (!uses_cache(sequence)) return;
+  const auto start = cache_->attach(sequence.path, *sequence.state, sequence.tokens,
+                                    sequence.max_shared_blocks(), gate);
   if (start.is_whole && start.position >= gate) sequence.state->set_late_from(0);
   sequence.num_cached = start.position;
   // Where a prefix ends that somebody else has too, a third may want to start.
-  const int64_t branch = found.num_blocks * kBlockTokens;
+  const int64_t branch = sequence.state->shared_until();
   if (branch > start.position) sequence.image_wishes.push_back(branch);
 }
 
@@ -295,10 +296,9 @@ bool Scheduler::wants_image(const Sequence& sequence, int64_t position) const {
 }
 
 void Scheduler::plan_images(Share& share) {
-  if (!cache_) return;
   Sequence& sequence = *share.sequence;
+  if (!uses_cache(sequence)) return;
   const SequenceState& state = *sequence.state;
-  auto& pending = pending_[static_cast<size_t>(&share - shares_.data())];
   const int64_t end = state.length() + share.rows;
   const int64_t last = boundary(sequence.num_tokens());
   for (int64_t position = boundary(state.length()) + kBlockTokens; position <= end;
@@ -310,37 +310,36 @@ void Scheduler::plan_images(Share& share) {
     const bool is_published =
         position / kBlockTokens <= static_cast<int64_t>(sequence.path.nodes.size());
     if (is_published && cache_->has_image(sequence.path, position, whole)) continue;
-    if (sequence.path.root < 0) continue;
     const auto image = cache_->take_image(whole);
     if (!image) return;
-    pending.push_back(*image);
+    share.images.push_back(*image);
     share.captures.push_back({position, cache_->view(*image)});
   }
 }
 
 void Scheduler::commit() {
-  for (size_t i = 0; i < shares_.size(); ++i) {
-    Sequence& sequence = *shares_[i].sequence;
-    sequence.work.computed_tokens += shares_[i].rows;
-    if (!cache_ || sequence.path.root < 0) continue;
+  for (Share& share : shares_) {
+    Sequence& sequence = *share.sequence;
+    sequence.work.computed_tokens += share.rows;
+    if (!uses_cache(sequence)) continue;
     const int64_t full = sequence.state->length() / kBlockTokens;
     while (static_cast<int64_t>(sequence.path.nodes.size()) < full)
       cache_->publish(sequence.path, *sequence.state, sequence.tokens);
-    for (size_t j = 0; j < pending_[i].size(); ++j) {
-      const int64_t position = shares_[i].captures[j].position;
-      cache_->add_image(sequence.path, position, pending_[i][j]);
+    for (size_t i = 0; i < share.images.size(); ++i) {
+      const int64_t position = share.captures[i].position;
+      cache_->add_image(sequence.path, position, share.images[i]);
       if (position <= sequence.num_prompt) continue;
       if (sequence.rolling_image > 0) cache_->forget_image(sequence.path, sequence.rolling_image);
       sequence.rolling_image = is_kept(sequence, position) ? 0 : position;
     }
-    pending_[i].clear();
+    share.images.clear();
   }
 }
 
 void Scheduler::abandon() {
-  for (auto& images : pending_) {
-    for (const PendingImage& image : images) cache_->drop_image(image);
-    images.clear();
+  for (Share& share : shares_) {
+    for (const PendingImage& image : share.images) cache_->drop_image(image);
+    share.images.clear();
   }
 }
 

@@ -28,7 +28,8 @@ namespace stoker::engine {
 struct Share {
   Sequence* sequence = nullptr;
   int64_t rows = 0;
-  std::vector<Capture> captures;  ///< images to be made meanwhile
+  std::vector<Capture> captures;     ///< images to be made meanwhile
+  std::vector<PendingImage> images;  ///< their units, the scheduler's
 };
 
 struct SchedulerOptions {
@@ -52,6 +53,7 @@ class Scheduler {
   void end(const SequenceKey& key, End end, std::optional<Error> error);
   /// Ends those whose deadline has passed.
   void expire(Clock::time_point now);
+  void end_running(End end, const std::optional<Error>& error);
   void end_all(End end, const std::optional<Error>& error);
 
   /// Starts whom there is room for, in their order, and hands out the next step's rows: one to each
@@ -97,7 +99,7 @@ class Scheduler {
   bool is_kept(const Sequence& sequence, int64_t position) const;
   void leave(Sequence& sequence);
   void forget_deadline(const Sequence& sequence);
-  bool reads_cache(const Sequence& sequence) const;
+  bool uses_cache(const Sequence& sequence) const;
 
   KvStore& store_;
   const SchedulerOptions options_;
@@ -107,8 +109,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Sequence>> running_;
   std::set<std::pair<Clock::time_point, SequenceKey>> deadlines_;
   std::vector<Share> shares_;
-  std::vector<std::vector<PendingImage>> pending_;  // [shares]: of their captures
-  int64_t num_requeued_ = 0;                        // of those that wait, by preemption
+  int64_t num_requeued_ = 0;  // of those that wait, by preemption
 };
 
 }  // namespace stoker::engine

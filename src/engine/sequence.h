@@ -52,6 +52,8 @@ struct Sequence {
   int64_t num_chosen() const { return num_tokens() - num_prompt; }
   /// The most tokens that it can come to.
   int64_t max_tokens() const { return num_prompt + request.max_tokens; }
+  /// The most blocks that it may begin with: one token at least is left to be run.
+  int64_t max_shared_blocks() const { return (num_tokens() - 1) / kBlockTokens; }
   /// Tokens whose state is missing; the next token needs all of them. >= 1 while it runs.
   int64_t num_behind() const { return num_tokens() - state->length(); }
 

@@ -97,10 +97,7 @@ void Stepper::check() const {
 
 void Stepper::fail(const Error& error) {
   scheduler_.abandon();
-  scheduler_.drop_finished();
-  std::vector<SequenceKey> keys;
-  for (const auto& sequence : scheduler_.running()) keys.push_back(sequence->key);
-  for (const SequenceKey& key : keys) scheduler_.end(key, End::kError, error);
+  scheduler_.end_running(End::kError, error);
   scheduler_.count();
 }
 

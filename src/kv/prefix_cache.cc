@@ -10,6 +10,11 @@
 namespace stoker {
 namespace {
 
+// The tokens that fill a block.
+std::span<const int32_t> ids_of_block(std::span<const int32_t> tokens, int64_t block) {
+  return tokens.subspan(static_cast<size_t>(block * kBlockTokens), kBlockTokens);
+}
+
 uint64_t mixed(uint64_t x) {
   x ^= x >> 32;
   x *= 0x9E3779B97F4A7C15U;
@@ -28,7 +33,6 @@ PrefixCache::PrefixCache(KvStore& store, int64_t late_rows)
       next_root_hash_(static_cast<uint64_t>(std::random_device()()) << 32 |
                       std::random_device()()) {
   free_.reserve(nodes_.size());
-  matched_.reserve(nodes_.size());
   images_.reserve(static_cast<size_t>(store.plan().num_image_units));
   for (auto node = static_cast<int32_t>(nodes_.size()); node-- > 0;) free_.push_back(node);
 }
@@ -62,7 +66,7 @@ uint64_t PrefixCache::hash_of(PrefixPath& path, std::span<const int32_t> tokens,
   while (static_cast<int64_t>(path.hashes.size()) <= block) {
     uint64_t hash =
         path.hashes.empty() ? roots_[static_cast<size_t>(path.root)].hash : path.hashes.back();
-    for (const int32_t id : tokens.subspan(path.hashes.size() * kBlockTokens, kBlockTokens))
+    for (const int32_t id : ids_of_block(tokens, static_cast<int64_t>(path.hashes.size())))
       hash = mixed(hash ^ static_cast<uint64_t>(id)) + 1;
     path.hashes.push_back(hash);
   }
@@ -79,26 +83,14 @@ int32_t PrefixCache::find(int32_t parent, uint64_t hash, std::span<const int32_t
   return kNone;
 }
 
-PrefixCache::Match PrefixCache::match(PrefixPath& path, std::span<const int32_t> tokens,
-                                      int64_t max_blocks) {
-  Match out;
-  matched_.clear();
-  int32_t parent = parent_of_first(path.root);
-  for (int64_t block = 0; block < max_blocks; ++block) {
-    const int32_t node =
-        find(parent, hash_of(path, tokens, block),
-             tokens.subspan(static_cast<size_t>(block * kBlockTokens), kBlockTokens));
-    if (node == kNone) break;
-    matched_.push_back(node);
-    ++out.num_blocks;
-    out.unused += nodes_[static_cast<size_t>(node)].users == 0 ? 1 : 0;
-    parent = node;
-  }
-  return out;
+// The node of the sequence's block number `block` below `parent`, or kNone.
+int32_t PrefixCache::find_block(PrefixPath& path, int32_t parent, std::span<const int32_t> tokens,
+                                int64_t block) const {
+  return find(parent, hash_of(path, tokens, block), ids_of_block(tokens, block));
 }
 
-PrefixCache::Match PrefixCache::estimate(PrefixPath& path, std::span<const int32_t> tokens,
-                                         int64_t max_blocks) const {
+PrefixCache::Match PrefixCache::match(PrefixPath& path, std::span<const int32_t> tokens,
+                                      int64_t max_blocks) const {
   std::vector<NodeId>& seen = path.seen;
   const auto parent_at = [&](size_t i) {
     return i == 0 ? parent_of_first(path.root) : static_cast<int32_t>(seen[i - 1]);
@@ -110,10 +102,8 @@ PrefixCache::Match PrefixCache::estimate(PrefixPath& path, std::span<const int32
   };
   while (!seen.empty() && !is_there(seen.size() - 1)) seen.pop_back();
   while (static_cast<int64_t>(seen.size()) < max_blocks) {
-    const auto block = static_cast<int64_t>(seen.size());
     const int32_t node =
-        find(parent_at(seen.size()), hash_of(path, tokens, block),
-             tokens.subspan(static_cast<size_t>(block * kBlockTokens), kBlockTokens));
+        find_block(path, parent_at(seen.size()), tokens, static_cast<int64_t>(seen.size()));
     if (node == kNone) break;
     seen.push_back(static_cast<NodeId>(node));
   }
@@ -123,20 +113,22 @@ PrefixCache::Match PrefixCache::estimate(PrefixPath& path, std::span<const int32
   return {static_cast<int64_t>(seen.size()), seen.end() - unused};
 }
 
-PrefixCache::Start PrefixCache::attach(PrefixPath& path, SequenceState& state, int64_t num_blocks,
+PrefixCache::Start PrefixCache::attach(PrefixPath& path, SequenceState& state,
+                                       std::span<const int32_t> tokens, int64_t max_blocks,
                                        int64_t late_from) {
-  CHECK(num_blocks <= static_cast<int64_t>(matched_.size()) && path.nodes.empty(),
-        "attach follows match");
+  CHECK(path.nodes.empty(), "a path is attached once");
   std::vector<BlockId> blocks;
-  blocks.reserve(static_cast<size_t>(num_blocks));
-  for (int64_t i = 0; i < num_blocks; ++i) {
-    const int32_t node = matched_[static_cast<size_t>(i)];
+  int32_t parent = parent_of_first(path.root);
+  for (int64_t block = 0; block < max_blocks; ++block) {
+    const int32_t node = find_block(path, parent, tokens, block);
+    if (node == kNone) break;
     use(node);
     path.nodes.push_back(static_cast<NodeId>(node));
     blocks.push_back(nodes_[static_cast<size_t>(node)].block);
+    parent = node;
   }
   state.share(blocks);
-  for (int64_t i = num_blocks; i > 0; --i) {
+  for (auto i = static_cast<int64_t>(blocks.size()); i > 0; --i) {
     const int32_t number = at(path.nodes[static_cast<size_t>(i - 1)]).image;
     if (number == kNone) continue;
     Image& image = images_[static_cast<size_t>(number)];
@@ -152,13 +144,12 @@ PrefixCache::Start PrefixCache::attach(PrefixPath& path, SequenceState& state, i
 
 void PrefixCache::publish(PrefixPath& path, SequenceState& state, std::span<const int32_t> tokens) {
   const auto block = static_cast<int64_t>(path.nodes.size());
-  const uint64_t hash = hash_of(path, tokens, block);
-  const auto ids = tokens.subspan(static_cast<size_t>(block * kBlockTokens), kBlockTokens);
   const int32_t parent =
       block == 0 ? parent_of_first(path.root) : static_cast<int32_t>(path.nodes.back());
-  int32_t node = find(parent, hash, ids);
+  int32_t node = find_block(path, parent, tokens, block);
   if (node == kNone) {
-    node = add_node(parent, hash, ids, state.blocks()[static_cast<size_t>(block)]);
+    node = add_node(parent, hash_of(path, tokens, block), ids_of_block(tokens, block),
+                    state.blocks()[static_cast<size_t>(block)]);
     ++nodes_[static_cast<size_t>(node)].users;
   } else {
     use(node);

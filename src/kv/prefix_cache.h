@@ -30,7 +30,7 @@ struct PrefixPath {
   int32_t root = -1;  ///< -1: none, before PrefixCache::open and after release
   std::vector<NodeId> nodes;
   std::vector<uint64_t> hashes;  ///< of the first blocks of the sequence's tokens, as far as known
-  std::vector<NodeId> seen;      ///< what estimate() found, which may be gone
+  std::vector<NodeId> seen;      ///< what match() found, which may be gone
 };
 
 /// Units that were taken for an image which is not there yet.
@@ -51,25 +51,24 @@ class PrefixCache {
   void open(PrefixPath& path, const std::string& salt);
 
   /// How many of the first blocks of `tokens` are in the cache, at most max_blocks; all of them are
-  /// full. `unused` of them are used by nobody. Changes nothing but path.hashes.
+  /// full. `unused` of them are used by nobody. Who waits may ask in every step: what was found
+  /// before is looked at from its end. Changes nothing but path.hashes and path.seen.
   struct Match {
     int64_t num_blocks = 0;
     int64_t unused = 0;
   };
-  Match match(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks);
-  /// The same for who waits and asks in every step: looks only at what changed at the end of what
-  /// it found before. Changes nothing but path.hashes and path.seen.
-  Match estimate(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks) const;
+  Match match(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks) const;
 
   /// Where a sequence starts: after the tokens before `position`; 0: from nothing.
   struct Start {
     int64_t position = 0;
     bool is_whole = false;  ///< with the late rings
   };
-  /// Makes the matched blocks the path's, puts them into the empty state, and restores the last
-  /// image among them at which the sequence may start: a whole one anywhere, one without late rings
-  /// up to late_from. num_blocks is what match() just said for the same arguments.
-  Start attach(PrefixPath& path, SequenceState& state, int64_t num_blocks, int64_t late_from);
+  /// Makes the blocks that are found the path's, puts them into the empty state, and restores the
+  /// last image among them at which the sequence may start: a whole one anywhere, one without late
+  /// rings up to late_from.
+  Start attach(PrefixPath& path, SequenceState& state, std::span<const int32_t> tokens,
+               int64_t max_blocks, int64_t late_from);
 
   /// The next block of the path, full and final, is now findable; one that somebody else published
   /// before takes its place in the state. tokens: all of the sequence.
@@ -140,6 +139,8 @@ class PrefixCache {
   const Node& at(NodeId node) const { return nodes_[static_cast<size_t>(node)]; }
   std::span<const int32_t> ids_of(int32_t node) const;
   int32_t find(int32_t parent, uint64_t hash, std::span<const int32_t> ids) const;
+  int32_t find_block(PrefixPath& path, int32_t parent, std::span<const int32_t> tokens,
+                     int64_t block) const;
   uint64_t hash_of(PrefixPath& path, std::span<const int32_t> tokens, int64_t block) const;
   int32_t add_node(int32_t parent, uint64_t hash, std::span<const int32_t> ids, BlockId block);
   void remove_node(int32_t node);
@@ -158,7 +159,6 @@ class PrefixCache {
   std::vector<int32_t> ids_;      // [num_blocks, kBlockTokens]
   std::vector<int32_t> free_;     // nodes
   std::vector<int32_t> buckets_;  // first node of each; a power of two
-  std::vector<int32_t> matched_;  // by the latest match()
   std::vector<Image> images_;     // dense
   std::vector<Root> roots_;       // a root without users is free
   std::map<std::string, int32_t> root_of_salt_;

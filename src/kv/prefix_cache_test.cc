@@ -57,11 +57,12 @@ class PrefixCacheTest : public ::testing::Test {
     const auto length = static_cast<int64_t>(user->tokens.size());
     cache_->open(user->path, salt);
     const int64_t most = (length - 1) / kBlockTokens;
-    const auto found = cache_->match(user->path, user->tokens, most);
-    const auto estimated = cache_->estimate(user->path, user->tokens, most);
-    EXPECT_EQ(estimated.num_blocks, found.num_blocks);
-    EXPECT_EQ(estimated.unused, found.unused);
-    start_ = cache_->attach(user->path, *user->state, found.num_blocks, length);
+    const auto found = match_anew(user->tokens, most, salt);
+    const auto asked = cache_->match(user->path, user->tokens, most);
+    EXPECT_EQ(asked.num_blocks, found.num_blocks);
+    EXPECT_EQ(asked.unused, found.unused);
+    start_ = cache_->attach(user->path, *user->state, user->tokens, most, length);
+    EXPECT_EQ(static_cast<int64_t>(user->path.nodes.size()), found.num_blocks);
     cache_->make_room(user->state->blocks_missing(length));
     EXPECT_TRUE(user->state->reserve(length));
     user->state->advance(length - user->state->length());
@@ -69,6 +70,16 @@ class PrefixCacheTest : public ::testing::Test {
       cache_->publish(user->path, *user->state, user->tokens);
     for (const int64_t position : images) image_at(*user, position, true);
     return user;
+  }
+
+  // What one is told who never asked before.
+  PrefixCache::Match match_anew(const std::vector<int32_t>& tokens, int64_t max_blocks,
+                                const std::string& salt) {
+    PrefixPath path;
+    cache_->open(path, salt);
+    const auto found = cache_->match(path, tokens, max_blocks);
+    cache_->release(path);
+    return found;
   }
 
   void image_at(const User& user, int64_t position, bool whole) {
@@ -133,7 +144,7 @@ TEST_F(PrefixCacheTest, AnImageWithoutLateRingsServesUpToTheGateOnly) {
     cache_->open(next.path, "");
     const auto found = cache_->match(next.path, tokens, 3);
     EXPECT_EQ(found.num_blocks, 3);
-    const auto start = cache_->attach(next.path, *next.state, found.num_blocks, late_from);
+    const auto start = cache_->attach(next.path, *next.state, tokens, 3, late_from);
     next.state.reset();
     cache_->release(next.path);
     return start.position;
@@ -232,8 +243,9 @@ TEST_F(PrefixCacheTest, AfterAResetNothingIsFoundAndNothingIsLost) {
   EXPECT_EQ(store_->num_free_blocks(), 20);
 }
 
-// One waits and asks again and again while blocks come and go: it is always told what match() says.
-TEST_F(PrefixCacheTest, AnEstimateFollowsWhatComesAndGoes) {
+// One waits and asks again and again while blocks come and go: it is always told what one
+// who asks for the first time is told.
+TEST_F(PrefixCacheTest, AMatchFollowsWhatComesAndGoes) {
   make(6, 5, 12);
   std::mt19937 random(7);
   PrefixPath waiting;
@@ -248,10 +260,10 @@ TEST_F(PrefixCacheTest, AnEstimateFollowsWhatComesAndGoes) {
     other = run(tokens_of(length, static_cast<int32_t>(random() % 3)));
     if (random() % 2 == 0) leave(std::move(other));
     if (random() % 4 == 0) cache_->make_room(static_cast<int64_t>(random() % 13));
-    const auto estimated = cache_->estimate(waiting, tokens, 7);
-    const auto found = cache_->match(waiting, tokens, 7);
-    ASSERT_EQ(estimated.num_blocks, found.num_blocks) << i;
-    ASSERT_EQ(estimated.unused, found.unused) << i;
+    const auto asked = cache_->match(waiting, tokens, 7);
+    const auto found = match_anew(tokens, 7, "");
+    ASSERT_EQ(asked.num_blocks, found.num_blocks) << i;
+    ASSERT_EQ(asked.unused, found.unused) << i;
     num_changes += found.num_blocks != last ? 1 : 0;
     last = found.num_blocks;
   }
