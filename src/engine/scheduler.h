@@ -53,6 +53,7 @@ class Scheduler {
   void end(const SequenceKey& key, End end, std::optional<Error> error);
   /// Ends those whose deadline has passed.
   void expire(Clock::time_point now);
+  /// Ends those that run, or all.
   void end_running(End end, const std::optional<Error>& error);
   void end_all(End end, const std::optional<Error>& error);
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/identity.h"
 #include "stoker/version.h"
 
 namespace stoker {
@@ -54,6 +55,18 @@ struct Answer::Choice {
   int32_t num_tokens = 0;
   std::optional<Finish> finish;
 };
+
+AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
+  AnswerHead head;
+  head.route = parsed.route;
+  head.id = (parsed.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id;
+  head.created = unix_seconds();
+  head.model = parsed.model;
+  head.stream = parsed.stream;
+  head.include_usage = parsed.include_usage;
+  head.continuous_usage_stats = parsed.continuous_usage_stats;
+  return head;
+}
 
 std::string system_fingerprint() {
   return std::string("stoker-") + version();

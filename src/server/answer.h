@@ -25,6 +25,10 @@ struct AnswerHead {
   bool continuous_usage_stats = false;
 };
 
+/// The head of an answer to a request, made now. `request_id` is the part of the id behind its
+/// kind.
+AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id);
+
 /// One answer, of one choice for each stream. Not thread-safe: it and its streams belong to one
 /// thread. Destroying it cancels what still runs.
 class Answer {

@@ -290,13 +290,9 @@ Result<std::unique_ptr<Stream>> Batch::Impl::submit(const Request& request) {
 void Batch::Impl::start() {
   const ParsedRequest& parsed = opening->parsed;
   const std::string request_id = parsed.request_id ? *parsed.request_id : ids.next();
-  AnswerHead head;
-  head.route = parsed.route;
-  head.id = (parsed.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id;
-  head.created = unix_seconds();
-  head.model = parsed.model;
   running.push_back(std::make_unique<Running>(std::move(opening->custom_id), request_id,
-                                              std::move(head), std::move(opening->streams)));
+                                              head_of(parsed, request_id),
+                                              std::move(opening->streams)));
   opening.reset();
 }
 

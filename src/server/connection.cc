@@ -298,15 +298,7 @@ void Connection::on_prepared(Prepared prepared) {
 
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
-  AnswerHead head;
-  head.route = parsed.route;
-  head.id = (parsed.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id_;
-  head.created = unix_seconds();
-  head.model = parsed.model;
-  head.stream = parsed.stream;
-  head.include_usage = parsed.include_usage;
-  head.continuous_usage_stats = parsed.continuous_usage_stats;
-  answer_.emplace(std::move(head), std::move(prepared.streams));
+  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams));
   is_streaming_ = parsed.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
