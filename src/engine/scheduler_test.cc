@@ -8,8 +8,12 @@
 #include <optional>
 #include <random>
 
+#include "support/kv.h"
+
 namespace stoker::engine {
 namespace {
+
+using testing::store_of;
 
 KvShape tiny_shape() {
   return {.num_rings = 1,
@@ -21,29 +25,18 @@ KvShape tiny_shape() {
           .sources = {{0, 1}}};
 }
 
-std::unique_ptr<KvStore> store_of(int64_t num_blocks, int32_t num_slots, int64_t num_units = 0) {
-  const KvShape shape = tiny_shape();
-  KvPlan plan;
-  plan.num_slots = num_slots;
-  plan.num_blocks = num_blocks;
-  plan.num_image_units = num_units;
-  plan.total_bytes = num_slots * shape.slot_bytes() + num_units * shape.image_unit_bytes() +
-                     num_blocks * shape.block_bytes();
-  return *KvStore::create(shape, plan);
-}
-
 class SchedulerTest : public ::testing::Test {
  protected:
   void make(int64_t num_blocks, int32_t num_slots) {
     scheduler_.reset();
-    store_ = store_of(num_blocks, num_slots);
+    store_ = store_of(tiny_shape(), num_slots, 0, num_blocks);
     scheduler_ = std::make_unique<Scheduler>(
         *store_, SchedulerOptions{.prefix_cache = false, .replay = {}}, metrics_);
   }
 
   void make_with_images(int64_t num_blocks, int32_t num_slots) {
     scheduler_.reset();
-    store_ = store_of(num_blocks, num_slots, 8);
+    store_ = store_of(tiny_shape(), num_slots, 8, num_blocks);
     scheduler_ = std::make_unique<Scheduler>(
         *store_, SchedulerOptions{.prefix_cache = true, .replay = {}}, metrics_);
   }

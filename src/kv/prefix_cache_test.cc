@@ -6,8 +6,12 @@
 #include <memory>
 #include <random>
 
+#include "support/kv.h"
+
 namespace stoker {
 namespace {
+
+using testing::store_of;
 
 KvShape tiny_shape() {
   return {.num_rings = 2,
@@ -17,17 +21,6 @@ KvShape tiny_shape() {
           .window = 4,
           .history = 2,
           .sources = {{0, 2}}};
-}
-
-std::unique_ptr<KvStore> store_of(int32_t num_slots, int64_t num_units, int64_t num_blocks) {
-  const KvShape shape = tiny_shape();
-  KvPlan plan;
-  plan.num_slots = num_slots;
-  plan.num_image_units = num_units;
-  plan.num_blocks = num_blocks;
-  plan.total_bytes = num_slots * shape.slot_bytes() + num_units * shape.image_unit_bytes() +
-                     num_blocks * shape.block_bytes();
-  return *KvStore::create(shape, plan);
 }
 
 // Tokens of which the first `shared` are the same for all, the others those of `kind`.
@@ -106,7 +99,7 @@ class PrefixCacheTest : public ::testing::Test {
   }
 
   void make(int32_t num_slots, int64_t num_units, int64_t num_blocks) {
-    store_ = store_of(num_slots, num_units, num_blocks);
+    store_ = store_of(tiny_shape(), num_slots, num_units, num_blocks);
     cache_ = std::make_unique<PrefixCache>(*store_, 100);
   }
 
