@@ -91,7 +91,7 @@ struct RowGroup {
 // scores leave the caches.
 std::vector<RowGroup> row_groups(const Step& step, int32_t ratio) {
   constexpr int64_t kMaxRows = 16;
-  constexpr int64_t kMaxScores = int64_t{1} << 20;
+  constexpr int64_t kMaxScores = int64_t{1} << 18;
   std::vector<RowGroup> groups;
   for (int64_t row = 0; row < step.num_rows(); ++row) {
     const Row& at = step.rows[static_cast<size_t>(row)];

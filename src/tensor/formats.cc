@@ -55,10 +55,21 @@ void encode_e2m1_pairs(const float* x, int64_t n, float scale, uint8_t* codes) {
   }
 }
 
+// The two values of each byte of e2m1 codes.
+constexpr std::array<std::array<float, 2>, 256> make_e2m1_pairs() {
+  std::array<std::array<float, 2>, 256> pairs{};
+  for (size_t byte = 0; byte < pairs.size(); ++byte)
+    pairs[byte] = {kE2m1Values[byte & 15], kE2m1Values[byte >> 4]};
+  return pairs;
+}
+
+constexpr std::array<std::array<float, 2>, 256> kE2m1Pairs = make_e2m1_pairs();
+
 void decode_e2m1_pairs(const uint8_t* codes, int64_t n, float scale, float* x) {
-  for (int64_t i = 0; i < n; i += 2) {
-    x[i] = e2m1_decode(codes[i / 2]) * scale;
-    x[i + 1] = e2m1_decode(codes[i / 2] >> 4) * scale;
+  for (int64_t i = 0; i < n / 2; ++i) {
+    const std::array<float, 2>& pair = kE2m1Pairs[codes[i]];
+    x[2 * i] = pair[0] * scale;
+    x[2 * i + 1] = pair[1] * scale;
   }
 }
 
@@ -128,8 +139,10 @@ void encode_index(const float* x, int64_t dim, uint8_t* record) {
 }
 
 void decode_window(const uint8_t* record, int64_t dim, float* x) {
-  for (int64_t i = 0; i < dim; ++i)
-    x[i] = e4m3_decode(record[i]) * ue8m0_decode(record[dim + i / 32]);
+  for (int64_t block = 0; block < dim / 32; ++block) {
+    const float scale = ue8m0_decode(record[dim + block]);
+    for (int64_t i = block * 32; i < (block + 1) * 32; ++i) x[i] = e4m3_decode(record[i]) * scale;
+  }
 }
 
 void decode_latent(const uint8_t* record, int64_t dim, float* x) {

@@ -41,6 +41,17 @@ void dot_panel(const float* vectors, int64_t num_vectors, int64_t dim, const flo
   }
 }
 
+// sums [kPanel] of a token: over heads, ascending, weight times what of the dot is positive.
+// weights [heads], dots [heads, kPanel].
+void weigh_heads(const float* weights, const float* dots, int32_t heads, float* sums) {
+  for (int64_t i = 0; i < kPanel; ++i) sums[i] = weights[0] * std::max(dots[i], 0.0F);
+  for (int32_t head = 1; head < heads; ++head) {
+    const float* dot = dots + head * kPanel;
+    for (int64_t i = 0; i < kPanel; ++i)
+      sums[i] = arith::fma(weights[head], std::max(dot[i], 0.0F), sums[i]);
+  }
+}
+
 }  // namespace
 
 void index_scores(const IndexQueries& queries, const uint8_t* keys, int64_t n, float* scores,
@@ -55,16 +66,15 @@ void index_scores(const IndexQueries& queries, const uint8_t* keys, int64_t n, f
     decode_panel(keys + first * index_record_bytes(dim), count, dim, key, panel);
     dot_panel(queries.q, num_vectors, dim, panel.data(), dots.data());
     for (int64_t row = 0; row < queries.rows; ++row) {
-      float sums[kPanel] = {};
-      for (int32_t head = 0; head < queries.heads; ++head) {
-        const float weight = queries.weights[row * queries.heads + head];
-        const float* dot = dots.data() + (row * queries.heads + head) * kPanel;
-        for (int64_t i = 0; i < kPanel; ++i) {
-          const float positive = std::max(dot[i], 0.0F);
-          sums[i] = head == 0 ? weight * positive : arith::fma(weight, positive, sums[i]);
-        }
+      float sums[kPanel];
+      weigh_heads(queries.weights + row * queries.heads, dots.data() + row * queries.heads * kPanel,
+                  queries.heads, sums);
+      float* out = scores + row * stride + first;
+      if (count == kPanel) {
+        std::copy_n(sums, kPanel, out);  // of a size that the compiler knows
+      } else {
+        std::copy_n(sums, count, out);
       }
-      std::copy_n(sums, count, scores + row * stride + first);
     }
   }
 }
@@ -101,7 +111,7 @@ void candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t si
   for (int64_t block = 0; block < num_blocks; ++block) {
     float& most = best[static_cast<size_t>(block)];
     for (int64_t j = block * size; j < std::min((block + 1) * size, n); ++j) {
-      if (scores[j] > most) most = scores[j];
+      most = scores[j] > most ? scores[j] : most;
     }
   }
   if (num_blocks > 0) best.back() = std::numeric_limits<float>::infinity();
