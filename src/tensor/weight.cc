@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "tensor/formats.h"
+#include "tensor/panels.h"
 
 namespace stoker {
 namespace {
@@ -22,6 +23,8 @@ int64_t row_bytes(const Weight& w) {
     case WeightFormat::kFp8Tile:
     case WeightFormat::kFp8Group:
       return w.cols;
+    default:
+      CHECK(false, "the matrix is not packed");
   }
   return 0;
 }
@@ -61,6 +64,7 @@ Weight rows_of(const Weight& weight, int64_t first, int64_t count) {
 
 void decode_row(const Weight& weight, int64_t row, float* out) {
   DCHECK(row >= 0 && row < weight.rows, "the row is inside the matrix");
+  if (is_packed(weight.format)) return unpack_row(weight, row, out);
   const uint8_t* data = weight.data + row * row_bytes(weight);
   switch (weight.format) {
     case WeightFormat::kBf16:
@@ -79,6 +83,8 @@ void decode_row(const Weight& weight, int64_t row, float* out) {
       break;
     case WeightFormat::kFp4Group:
       decode_fp4(data, weight.scale + row * (weight.cols / kGroup), weight.cols, out);
+      break;
+    default:  // packed: above
       break;
   }
 }

@@ -1,0 +1,207 @@
+// Attention of one token over stored records. Lanes are heads while scores are made and channels
+// while values are mixed; records are decoded twice, 64 at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/key_scale.h"
+#include "kernels/cpu/levels.h"
+#include "kernels/cpu/tile.h"
+
+namespace stoker::kernels {
+
+inline constexpr int64_t kChunkKeys = 64;
+inline constexpr int64_t kTileDims = 64;
+
+[[gnu::always_inline]] constexpr int64_t whole_lanes(int64_t n) {
+  return (n + 15) / 16 * 16;
+}
+
+/// The scratch of attend(), in this order.
+struct AttendScratch {
+  float* q;       ///< [dim, lanes]
+  float* scores;  ///< [keys, lanes]
+  float* keys;    ///< [ceil(dim / 64), 64 keys, 64]
+};
+
+[[gnu::always_inline]] inline AttendScratch attend_scratch(float* memory, int64_t lanes,
+                                                           int64_t dim, int64_t num_keys) {
+  float* scores = memory + dim * lanes;
+  return {memory, scores, scores + num_keys * lanes};
+}
+
+/// e^x as tensor/arith.h has it.
+template <class L>
+[[gnu::always_inline]] inline typename L::Float exp_of(typename L::Float x) {
+  using Float = typename L::Float;
+  const auto constant = [](float value) { return L::broadcast(&value); };
+  const Float y = L::min(constant(88.0F), x);  // x where it is NaN
+  const Float n = L::round(L::mul(y, constant(1.44269504F)));
+  const Float minus_n = L::sub(L::zero(), n);
+  Float r = L::fma(minus_n, constant(0.693145752F), y);
+  r = L::fma(minus_n, constant(1.42860677e-6F), r);
+  Float p = constant(0.0013941213255748153F);
+  p = L::fma(p, r, constant(0.008375209756195545F));
+  p = L::fma(p, r, constant(0.04166635125875473F));
+  p = L::fma(p, r, constant(0.16666413843631744F));
+  p = L::fma(p, r, constant(0.5F));
+  p = L::fma(p, r, constant(1.0F));
+  p = L::fma(p, r, constant(1.0F));
+  return L::zero_below(x, L::times_pow2(p, n), -87.0F);
+}
+
+template <class L>
+inline void decode_window_row(const uint8_t* record, int64_t dim, float* out) {
+  for (int64_t first = 0; first < dim; first += 32) {
+    const float scale = key_scale(record[dim + first / 32]);
+    const auto factor = L::broadcast(&scale);
+    float* to = out + first / kTileDims * (kChunkKeys * kTileDims) + first % kTileDims;
+    for (int64_t i = 0; i < 32; i += L::kLanes)
+      L::store(to + i, L::mul(L::e4m3(record + first + i), factor));
+  }
+}
+
+template <class L>
+inline void decode_latent_row(const uint8_t* record, int64_t dim, float* out) {
+  float scales[16];
+  for (int64_t first = 0; first < dim; first += 16) {
+    if (first % 256 == 0) {
+      uint8_t codes[16] = {};
+      const int64_t left = (dim - first) / 16;
+      __builtin_memcpy(codes, record + dim / 2 + first / 16,
+                       static_cast<size_t>(left < 16 ? left : 16));
+      for (int64_t i = 0; i < 16; i += L::kLanes) L::store(scales + i, L::e4m3(codes + i));
+      for (int64_t i = 0; i < 16; ++i) {
+        if ((codes[i] & 0x7F) == 0x7F) scales[i] = __builtin_nanf("");
+      }
+    }
+    const auto factor = L::broadcast(scales + first / 16 % 16);
+    float* to = out + first / kTileDims * (kChunkKeys * kTileDims) + first % kTileDims;
+    for (int64_t i = 0; i < 16; i += L::kLanes)
+      L::store(to + i, L::mul(L::e2m1(record + (first + i) / 2), factor));
+  }
+}
+
+/// Keys [first, first + count) as [ceil(dim / 64), 64, 64].
+template <class L>
+inline void decode_keys(const KeyRecords& keys, int64_t first, int64_t count, int64_t dim,
+                        float* out) {
+  constexpr int64_t kAhead = 8;
+  const int64_t total = keys.num_window + keys.num_latents;
+  const auto record = [&keys](int64_t i) {
+    return i < keys.num_window ? keys.window[i] : keys.latents[i - keys.num_window];
+  };
+  for (int64_t i = first; i < first + count; ++i, out += kTileDims) {
+    if (i + kAhead < total) {
+      const uint8_t* next = record(i + kAhead);
+      for (int64_t at = 0; at < dim / 2; at += 64) __builtin_prefetch(next + at);
+    }
+    if (i < keys.num_window) {
+      decode_window_row<L>(keys.window[i], dim, out);
+    } else {
+      decode_latent_row<L>(keys.latents[i - keys.num_window], dim, out);
+    }
+  }
+}
+
+[[gnu::always_inline]] inline void lanes_of_heads(const float* q, int32_t heads, int64_t dim,
+                                                  int64_t lanes, float* out) {
+  for (int64_t i = 0; i < dim; ++i) {
+    for (int64_t head = 0; head < lanes; ++head)
+      out[i * lanes + head] = head < heads ? q[head * dim + i] : 0.0F;
+  }
+}
+
+/// scores [n, lanes] -> shares rounded to bf16, in place; inverse [heads] := 1 / total.
+template <class L>
+inline void softmax_of_heads(float* scores, int64_t n, int64_t lanes, const float* sink,
+                             int32_t heads, float scale_value, float* inverse) {
+  using Float = typename L::Float;
+  const Float scale = L::broadcast(&scale_value);
+  const float one = 1.0F;
+  for (int64_t lane = 0; lane < lanes; lane += L::kLanes) {
+    float sinks[L::kLanes];
+    for (int64_t i = 0; i < L::kLanes; ++i) sinks[i] = lane + i < heads ? sink[lane + i] : 0.0F;
+    const Float own = L::load(sinks);
+    Float top = L::load(scores + lane);
+    for (int64_t row = 1; row < n; ++row) top = L::max(L::load(scores + row * lanes + lane), top);
+    top = L::max(own, L::mul(top, scale));
+    const Float minus_top = L::sub(L::zero(), top);
+    Float total = L::zero();
+    for (int64_t row = 0; row < n; ++row) {
+      float* score = scores + row * lanes + lane;
+      const Float share = exp_of<L>(L::fma(L::load(score), scale, minus_top));
+      total = row == 0 ? share : L::add(total, share);
+      L::store(score, L::bf16_round(share));
+    }
+    total = L::add(total, exp_of<L>(L::sub(own, top)));
+    float inverses[L::kLanes];
+    L::store(inverses, L::div(L::broadcast(&one), total));
+    for (int64_t i = 0; i < L::kLanes && lane + i < heads; ++i) inverse[lane + i] = inverses[i];
+  }
+}
+
+template <class L>
+inline void score_chunk(const AttendScratch& scratch, int64_t first, int64_t count, int64_t lanes,
+                        int64_t dim) {
+  for (int64_t tile = 0; tile * kTileDims < dim; ++tile) {
+    TileArgs args;
+    args.w = scratch.q + tile * kTileDims * lanes;
+    args.w_stride = lanes;
+    args.x = scratch.keys + tile * kChunkKeys * kTileDims;
+    args.x_row = kTileDims;
+    args.x_step = 1;
+    args.steps = dim - tile * kTileDims < kTileDims ? dim - tile * kTileDims : kTileDims;
+    args.acc = scratch.scores + first * lanes;
+    args.acc_row = lanes;
+    args.fresh = tile == 0;
+    tiles<L, Order::kPairs>(count, lanes, args);
+  }
+}
+
+template <class L>
+inline void mix_chunk(const AttendScratch& scratch, int64_t first, int64_t count, int64_t lanes,
+                      int32_t heads, int64_t dim, float* out) {
+  for (int64_t tile = 0; tile * kTileDims < dim; ++tile) {
+    TileArgs args;
+    args.w = scratch.keys + tile * kChunkKeys * kTileDims;
+    args.w_stride = kTileDims;
+    args.x = scratch.scores + first * lanes;
+    args.x_row = 1;
+    args.x_step = lanes;
+    args.steps = count;
+    args.acc = out + tile * kTileDims;
+    args.acc_row = dim;
+    args.fresh = first == 0;
+    const int64_t width = dim - tile * kTileDims < kTileDims ? dim - tile * kTileDims : kTileDims;
+    tiles<L, Order::kPairs>(heads, width, args);
+  }
+}
+
+template <class L>
+void attend_rows(const AttendJob& job) {
+  const int64_t n = job.keys.num_window + job.keys.num_latents;
+  const int64_t lanes = whole_lanes(job.heads);
+  const AttendScratch scratch = attend_scratch(job.scratch, lanes, job.dim, n);
+  lanes_of_heads(job.q, job.heads, job.dim, lanes, scratch.q);
+  for (int64_t first = 0; first < n; first += kChunkKeys) {
+    const int64_t count = n - first < kChunkKeys ? n - first : kChunkKeys;
+    decode_keys<L>(job.keys, first, count, job.dim, scratch.keys);
+    score_chunk<L>(scratch, first, count, lanes, job.dim);
+  }
+  float* inverse = scratch.q;  // no longer needed
+  softmax_of_heads<L>(scratch.scores, n, lanes, job.sink, job.heads, job.scale, inverse);
+  for (int64_t first = 0; first < n; first += kChunkKeys) {
+    const int64_t count = n - first < kChunkKeys ? n - first : kChunkKeys;
+    if (n > kChunkKeys) decode_keys<L>(job.keys, first, count, job.dim, scratch.keys);
+    mix_chunk<L>(scratch, first, count, lanes, job.heads, job.dim, job.out);
+  }
+  for (int32_t head = 0; head < job.heads; ++head) {
+    const auto factor = L::broadcast(inverse + head);
+    float* out = job.out + head * job.dim;
+    for (int64_t i = 0; i < job.dim; i += L::kLanes)
+      L::store(out + i, L::mul(L::load(out + i), factor));
+  }
+}
+
+}  // namespace stoker::kernels

@@ -1,0 +1,20 @@
+// The level avx512.
+#include "kernels/cpu/attend_rows.h"
+#include "kernels/cpu/float_level.h"
+#include "kernels/cpu/levels.h"
+#include "kernels/cpu/panel_product.h"
+#include "kernels/cpu/score_keys.h"
+#include "kernels/cpu/simd512.h"
+
+namespace stoker::kernels {
+namespace {
+// Local to this file, and with it all that is made from it: no other file may get code of this
+// instruction set.
+struct Level : FloatLevel<Simd512, 4> {};
+}  // namespace
+
+const Kernels kAvx512Kernels{
+    Isa::kAvx512,     false, panel_product<Level, Level>, parts_product<Level>, attend_rows<Level>,
+    score_keys<Level>};
+
+}  // namespace stoker::kernels

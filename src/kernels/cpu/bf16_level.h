@@ -1,0 +1,73 @@
+// The level that multiplies pairs of bf16 (VDPBF16PS): of each pair the second product is added
+// first, as everywhere.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "kernels/cpu/simd512.h"
+
+namespace stoker::kernels {
+
+/// Upper or lower bytes of the bf16 of each positive e4m3 code times 2^64.
+struct E4m3Bytes {
+  uint8_t bytes[128] = {};
+};
+constexpr E4m3Bytes e4m3_bytes(bool upper) {
+  E4m3Bytes out;
+  for (uint32_t code = 0; code < 127; ++code) {
+    const uint32_t exponent = code >> 3;
+    const uint32_t mantissa = code & 7;
+    const float value = exponent == 0
+                            ? static_cast<float>(mantissa) * 0x1p-9F
+                            : std::bit_cast<float>(((exponent + 120) << 23) | (mantissa << 20));
+    const uint32_t bits = std::bit_cast<uint32_t>(value * 0x1p64F) >> 16;
+    out.bytes[code] = static_cast<uint8_t>(upper ? bits >> 8 : bits);
+  }
+  return out;
+}
+
+struct Bf16Level : Simd512 {
+  using Pair = Word;
+  using Fp8Scale = Word;
+  static constexpr int kStepsPerPair = 1;
+  static constexpr int kMaxFewRows = 4;
+
+#define STOKER_INLINE [[gnu::always_inline]] static inline
+  STOKER_INLINE Float mac(Float w, Float x, Float acc) {
+    return _mm512_dpbf16_ps(acc, std::bit_cast<__m512bh>(w), std::bit_cast<__m512bh>(x));
+  }
+  STOKER_INLINE Pair of_words(Word pairs) {
+    return pairs;
+  }
+  STOKER_INLINE Pair of_floats(Float first, Float second) {
+    const Word upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
+    return _mm512_or_si512(_mm512_and_si512(_mm512_castps_si512(second), upper),
+                           _mm512_srli_epi32(_mm512_castps_si512(first), 16));
+  }
+  STOKER_INLINE Float add_pair(Pair w, const float* x, Float acc) {
+    return mac(_mm512_castsi512_ps(w), broadcast(x), acc);
+  }
+  STOKER_INLINE void store_pair(float* out, int64_t /*stride*/, Pair w) {
+    _mm512_storeu_si512(out, w);
+  }
+  /// d << 7 in every word.
+  STOKER_INLINE Fp8Scale fp8_scale(uint8_t d) {
+    return _mm512_set1_epi16(static_cast<int16_t>(d << 7));
+  }
+  STOKER_INLINE void fp8_pairs(Word codes, Fp8Scale scale, Pair (&pairs)[2]) {
+    alignas(64) static constexpr E4m3Bytes kUpper = e4m3_bytes(true);
+    alignas(64) static constexpr E4m3Bytes kLower = e4m3_bytes(false);
+    const Word lower =
+        _mm512_permutex2var_epi8(load_words(kLower.bytes), codes, load_words(kLower.bytes + 64));
+    const Word magnitude =
+        _mm512_permutex2var_epi8(load_words(kUpper.bytes), codes, load_words(kUpper.bytes + 64));
+    const Word sign = _mm512_set1_epi8(static_cast<char>(0x80));
+    const Word upper = _mm512_ternarylogic_epi32(magnitude, codes, sign, 0xF8);  // a | (b & c)
+    pairs[0] = _mm512_subs_epu16(_mm512_unpacklo_epi8(lower, upper), scale);
+    pairs[1] = _mm512_subs_epu16(_mm512_unpackhi_epi8(lower, upper), scale);
+  }
+#undef STOKER_INLINE
+};
+
+}  // namespace stoker::kernels

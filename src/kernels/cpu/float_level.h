@@ -1,0 +1,54 @@
+// A level that multiplies float32: a pair is two columns, each with its own fma.
+#pragma once
+
+#include <cstdint>
+
+namespace stoker::kernels {
+
+/// kFewRows: rows of activations whose sums stay in registers while weights are converted.
+template <class Simd, int kFewRows>
+struct FloatLevel : Simd {
+  using Float = typename Simd::Float;
+  using Word = typename Simd::Word;
+  struct Pair {
+    Float first, second;
+  };
+  using Fp8Scale = Float;
+  static constexpr int kStepsPerPair = 2;
+  static constexpr int kMaxFewRows = kFewRows;
+
+#define STOKER_INLINE [[gnu::always_inline]] static inline
+  STOKER_INLINE Float mac(Float w, Float x, Float acc) {
+    return Simd::fma(w, x, acc);
+  }
+  STOKER_INLINE Pair of_words(Word pairs) {
+    return {Simd::low(pairs), Simd::high(pairs)};
+  }
+  STOKER_INLINE Pair of_floats(Float first, Float second) {
+    return {first, second};
+  }
+  STOKER_INLINE Float add_pair(Pair w, const float* x, Float acc) {
+    acc = Simd::fma(w.second, Simd::broadcast(x + 1), acc);
+    return Simd::fma(w.first, Simd::broadcast(x), acc);
+  }
+  STOKER_INLINE void store_pair(float* out, int64_t stride, Pair w) {
+    Simd::store(out, w.first);
+    Simd::store(out + stride, w.second);
+  }
+  /// 2^(e - 119) for a byte 191 - e: codes are read as 2^-8 of what they mean.
+  STOKER_INLINE Fp8Scale fp8_scale(uint8_t d) {
+    const int bits = (199 - d) << 23;
+    float scale;
+    __builtin_memcpy(&scale, &bits, sizeof scale);
+    return Simd::broadcast(&scale);
+  }
+  STOKER_INLINE void fp8_pairs(Word codes, Fp8Scale scale, Pair (&pairs)[2]) {
+    Float columns[4];
+    Simd::fp8(codes, columns);
+    pairs[0] = {Simd::mul(columns[0], scale), Simd::mul(columns[1], scale)};
+    pairs[1] = {Simd::mul(columns[2], scale), Simd::mul(columns[3], scale)};
+  }
+#undef STOKER_INLINE
+};
+
+}  // namespace stoker::kernels

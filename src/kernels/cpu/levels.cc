@@ -1,0 +1,126 @@
+#include "kernels/cpu/levels.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "tensor/formats.h"
+#include "tensor/panels.h"
+
+namespace stoker::kernels {
+namespace {
+
+struct Level {
+  Isa isa;
+  std::string_view name;
+  const Kernels& kernels;
+};
+
+constexpr std::array<Level, 3> kLevels = {{{Isa::kAvx2, "avx2", kAvx2Kernels},
+                                           {Isa::kAvx512, "avx512", kAvx512Kernels},
+                                           {Isa::kAvx512Bf16, "avx512bf16", kAvx512Bf16Kernels}}};
+
+bool is_usable(Isa isa) {
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                    __builtin_cpu_supports("f16c") != 0;
+  const bool avx512 =
+      avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
+  switch (isa) {
+    case Isa::kAvx2:
+      return avx2;
+    case Isa::kAvx512:
+      return avx512;
+    case Isa::kAvx512Bf16:
+      return avx512 && __builtin_cpu_supports("avx512vbmi") != 0 &&
+             __builtin_cpu_supports("avx512bf16") != 0;
+  }
+  return false;
+}
+
+bool is_pair_format(WeightFormat format) {
+  return format == WeightFormat::kFp4Panel || format == WeightFormat::kFp8Panel;
+}
+
+// Steps of a row, in whole runs.
+int64_t padded_steps(WeightFormat format, bool bf16_pairs, int64_t cols) {
+  const int64_t steps = is_pair_format(format) && bf16_pairs ? cols / 2 : cols;
+  return (steps + kRunSteps - 1) / kRunSteps * kRunSteps;
+}
+
+// Column k of the arranged row.
+int64_t source_column(WeightFormat format, int64_t k) {
+  if (format != WeightFormat::kFp4Panel) return k;
+  return k / 8 * 8 + k % 2 * 4 + k % 8 / 2;  // 0, 4, 1, 5, 2, 6, 3, 7
+}
+
+}  // namespace
+
+std::string_view isa_name(Isa isa) {
+  return kLevels[static_cast<size_t>(isa)].name;
+}
+
+std::optional<Isa> isa_of(std::string_view name) {
+  for (const Level& level : kLevels) {
+    if (level.name == name) return level.isa;
+  }
+  return std::nullopt;
+}
+
+std::vector<Isa> usable_levels() {
+  std::vector<Isa> usable;
+  for (const Level& level : kLevels) {
+    if (is_usable(level.isa)) usable.push_back(level.isa);
+  }
+  return usable;
+}
+
+const Kernels& kernels_of(Isa isa) {
+  CHECK(is_usable(isa), "the processor has the level");
+  return kLevels[static_cast<size_t>(isa)].kernels;
+}
+
+int64_t arranged_floats(WeightFormat format, bool bf16_pairs, int64_t rows, int64_t cols) {
+  return rows * padded_steps(format, bf16_pairs, cols);
+}
+
+void arrange(WeightFormat format, bool bf16_pairs, const float* x, int64_t cols, int64_t row,
+             int64_t rows, float* out) {
+  const int64_t steps = padded_steps(format, bf16_pairs, cols);
+  const bool pairs = is_pair_format(format);
+  for (int64_t run = 0; run < steps / kRunSteps; ++run) {
+    float* to = out + (run * rows + row) * kRunSteps;
+    const int64_t columns = pairs && bf16_pairs ? 2 * kRunSteps : kRunSteps;
+    const int64_t first = run * columns;
+    const int64_t count = std::min(columns, cols - first);
+    if (!pairs) {
+      std::copy_n(x + first, count, to);
+      std::fill(to + count, to + kRunSteps, 0.0F);
+    } else if (bf16_pairs) {
+      auto* halves = reinterpret_cast<uint8_t*>(to);
+      for (int64_t k = 0; k < count; ++k) {
+        const uint16_t value = bf16_encode(x[first + source_column(format, k)]);
+        __builtin_memcpy(halves + 2 * k, &value, sizeof value);
+      }
+    } else {
+      for (int64_t k = 0; k < count; ++k) to[k] = bf16_round(x[first + source_column(format, k)]);
+    }
+  }
+}
+
+void arrange_parts(const float* x, int64_t cols, float* out) {
+  const int64_t run = cols / kNumParts;
+  for (int64_t k = 0; k < run; ++k) {
+    for (int64_t part = 0; part < kNumParts; ++part) out[k * kNumParts + part] = x[part * run + k];
+  }
+}
+
+int64_t attend_scratch_floats(int32_t heads, int64_t dim, int64_t num_keys) {
+  const int64_t lanes = (heads + 15) / 16 * 16;
+  return dim * lanes + num_keys * lanes + (dim + 63) / 64 * 64 * 64;
+}
+
+int64_t index_scratch_floats(int64_t rows, int32_t heads, int64_t dim) {
+  return (dim + rows * heads) * 64;
+}
+
+}  // namespace stoker::kernels
