@@ -12,6 +12,7 @@
 
 #include "base/try.h"
 #include "kernels/index.h"
+#include "kernels/plan.h"
 #include "tensor/formats.h"
 
 namespace stoker::bench {
@@ -156,22 +157,34 @@ double seconds_per_entry(const ModelConfig& c, int64_t num_entries) {
     std::ranges::generate(key, [&] { return normal(random); });
     encode_index(key.data(), dim, keys.data() + i * record);
   }
+  std::vector<const uint8_t*> places;
+  for (int64_t i = 0; i < num_entries; ++i) places.push_back(keys.data() + i * record);
+  const kernels::Kernels& level = *kernels::default_plan()->index_scores;
   const std::vector<float> weights(heads, 0.25F);
-  std::vector<float> q(heads * static_cast<size_t>(dim));
+  std::vector<float> q(static_cast<size_t>(kernels::arranged_floats(
+      WeightFormat::kFp4Panel, level.bf16_pairs, static_cast<int64_t>(heads), dim)));
+  std::vector<float> scratch(
+      static_cast<size_t>(kernels::index_scratch_floats(kRows, c.index_n_heads, dim)));
+  std::vector<float> scores(static_cast<size_t>(kRows * num_entries));
+  std::vector<int32_t> list(static_cast<size_t>(kernels::top_list_size(num_entries, c.index_topk)));
   std::vector<double> seconds;
   for (int i = 0; i < 5; ++i) {
     std::ranges::generate(q, [&] { return bf16_round(normal(random)); });
-    const kernels::IndexQueries queries{q.data(), weights.data(), kRows, c.index_n_heads, dim};
+    const auto num_queries = static_cast<int64_t>(heads);
     const Clock::time_point begin = Clock::now();
-    std::vector<float> scores(static_cast<size_t>(kRows * num_entries));
-    for (int64_t entry = 0; entry < num_entries; entry += kBlockTokens) {
-      kernels::index_scores(queries, keys.data() + entry * record,
-                            std::min<int64_t>(kBlockTokens, num_entries - entry),
-                            scores.data() + entry, num_entries);
-    }
+    level.index_scores({{q.data(), num_queries, num_queries, nullptr},
+                        weights.data(),
+                        kRows,
+                        c.index_n_heads,
+                        dim,
+                        places.data(),
+                        num_entries,
+                        scratch.data(),
+                        scores.data(),
+                        num_entries});
     for (int64_t row = 0; row < kRows; ++row) {
-      std::vector<int32_t> chosen;
-      kernels::top_indices(scores.data() + row * num_entries, num_entries, c.index_topk, chosen);
+      kernels::top_indices(scores.data() + row * num_entries, num_entries, c.index_topk,
+                           list.data());
     }
     seconds.push_back(seconds_since(begin));
   }

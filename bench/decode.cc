@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/try.h"
 #include "bench/bench.h"
-#include "kernels/index.h"
+#include "support/watched_kernels.h"
 
 namespace stoker::bench {
 namespace {
@@ -62,6 +62,7 @@ class MadeContext {
               int64_t max_tokens)
       : model_(model),
         pool_(num_threads),
+        work_(model.config(), pool_, testing::watched_plan(), 1),
         store_(std::move(store)),
         state_(*SequenceState::create(*store_, blocks_for(max_tokens))),
         random_(1),
@@ -97,13 +98,14 @@ class MadeContext {
     const Segment segment{&state_, {&id, 1}};
     const int64_t wanted = 0;
     const Clock::time_point begin = Clock::now();
-    model_.forward(pool_, {&segment, 1}, {&wanted, 1}, logits_.data(), nullptr);
+    model_.forward(work_, {&segment, 1}, {&wanted, 1}, logits_.data(), nullptr);
     return seconds_since(begin);
   }
 
  private:
   const Model& model_;
   WorkerPool pool_;
+  Workspace work_;
   std::unique_ptr<KvStore> store_;
   SequenceState state_;
   std::mt19937 random_;
@@ -111,90 +113,6 @@ class MadeContext {
   const Records keys_;
   const Records rows_;
   std::vector<float> logits_;
-};
-
-struct IndexTimes {
-  double scoring_s = 0;  // kernels::index_scores
-  double choice_s = 0;   // kernels::top_indices and candidate_blocks
-};
-
-// What the index sources do for one token that sees all of the context, over its keys where they
-// lie. As the model's selection does it: one worker, block by block, into memory of each layer's
-// own.
-class IndexWork {
- public:
-  IndexWork(const ModelConfig& config, const MadeContext& context)
-      : config_(config),
-        context_(context),
-        q_(static_cast<size_t>(config.index_n_heads * config.index_head_dim), 0.5F),
-        weights_(static_cast<size_t>(config.index_n_heads), 0.25F) {}
-
-  IndexTimes times() {
-    IndexTimes out;
-    for (const int32_t layer : config_.index_source_layer_ids) {
-      const size_t source = source_of(layer);
-      const int64_t visible = context_.state().length() / context_.shape().sources[source].ratio;
-      const int32_t first = config_.candidate_source_layer_id;
-      const Clock::time_point begin = Clock::now();
-      const std::vector<float> scores = first >= 0 && layer > first
-                                            ? scores_of_candidates(source, visible)
-                                            : scores_of_all(source, visible);
-      out.scoring_s += seconds_since(begin);
-      const Clock::time_point scored = Clock::now();
-      std::vector<int32_t> chosen;
-      if (layer == first) {
-        kernels::candidate_blocks(scores.data(), visible, config_.candidate_topk_blocks,
-                                  config_.candidate_block_size, candidates_);
-      }
-      kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), config_.index_topk,
-                           chosen);
-      out.choice_s += seconds_since(scored);
-    }
-    return out;
-  }
-
- private:
-  size_t source_of(int32_t layer) const {
-    const auto& sources = config_.kv_source_layer_ids;
-    return static_cast<size_t>(std::ranges::find(sources, config_.kv_source_of(layer)) -
-                               sources.begin());
-  }
-
-  std::vector<float> scores_of_all(size_t source, int64_t visible) const {
-    std::vector<float> scores(static_cast<size_t>(visible));
-    score(source, 0, visible, scores.data());
-    return scores;
-  }
-
-  std::vector<float> scores_of_candidates(size_t source, int64_t visible) const {
-    std::vector<float> scores;
-    for (const int64_t block : candidates_) {
-      const int64_t begin = std::min(block * config_.candidate_block_size, visible);
-      const int64_t end = std::min(begin + config_.candidate_block_size, visible);
-      const size_t first = scores.size();
-      scores.resize(first + static_cast<size_t>(end - begin));
-      score(source, begin, end, scores.data() + first);
-    }
-    return scores;
-  }
-
-  // scores[0] is that of `begin`.
-  void score(size_t source, int64_t begin, int64_t end, float* scores) const {
-    const kernels::IndexQueries queries{q_.data(), weights_.data(), 1, config_.index_n_heads,
-                                        config_.index_head_dim};
-    for (int64_t entry = begin; entry < end;) {
-      const int64_t count = std::min(context_.state().entries_together(source, entry), end - entry);
-      kernels::index_scores(queries, context_.state().index_key(source, entry), count,
-                            scores + entry - begin, end - begin);
-      entry += count;
-    }
-  }
-
-  const ModelConfig& config_;
-  const MadeContext& context_;
-  std::vector<float> q_;
-  std::vector<float> weights_;
-  std::vector<int32_t> candidates_;
 };
 
 std::vector<int64_t> lengths_to(int64_t longest) {
@@ -215,26 +133,21 @@ Result<std::vector<Json>> made_contexts(const Model& model, const Setup& setup) 
     context->seconds_of_token();  // the first one finds nothing in the processor's caches
     std::vector<double> token_s;
     std::vector<double> scoring_s;
-    std::vector<double> choice_s;
-    IndexWork index(model.config(), *context);
+    testing::take_index_seconds();
     for (int i = 0; i < num_tokens; ++i) {
       token_s.push_back(context->seconds_of_token());
-      const IndexTimes times = index.times();
-      scoring_s.push_back(times.scoring_s);
-      choice_s.push_back(times.choice_s);
+      scoring_s.push_back(testing::take_index_seconds() / setup.num_threads);
     }
-    const double rest_s = median(token_s) - median(scoring_s) - median(choice_s);
+    const double rest_s = median(token_s) - median(scoring_s);
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),
-                  "  %6lld tokens before: %7.2f ms, of it index scoring %7.2f, choice %6.2f, rest "
-                  "%6.2f",
+                  "  %6lld tokens before: %7.2f ms, of it index scoring %7.2f, rest %6.2f",
                   static_cast<long long>(tokens), median(token_s) * 1e3, median(scoring_s) * 1e3,
-                  median(choice_s) * 1e3, rest_s * 1e3);
+                  rest_s * 1e3);
     say(line.data());
     out.push_back(Json::object({{"context_tokens", Json::integer(tokens)},
                                 {"token_s", spread(token_s)},
                                 {"index_scoring_s", spread(scoring_s)},
-                                {"index_choice_s", spread(choice_s)},
                                 {"rest_s", number(rest_s)}}));
   }
   return out;

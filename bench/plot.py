@@ -48,8 +48,8 @@ def throughput(source):
     plot.set_ylim(bottom=0)
     reads = plot.twinx()
     reads.plot(f["sequences"], [step["visits"] / count for step, count in zip(f["weights_a_step"], f["sequences"])],
-               marker="s", color=ORANGE, label="weights read for a token")
-    reads.set_ylabel("weights read for a token")
+               marker="s", color=ORANGE, label="panels read for a token")
+    reads.set_ylabel("panels read for a token")
     reads.set_ylim(bottom=0)
     reads.spines["top"].set_visible(False)
     handles = [part for ax in (plot, reads) for part in ax.get_legend_handles_labels()[0]]
@@ -93,9 +93,7 @@ def decode(source):
     def ms(values):
         return [1e3 * value for value in values]
     plot.plot(lengths, ms(p["token_s"]["median"] for p in f["made"]), marker="o", color=BLUE, label="a token")
-    plot.plot(lengths, ms(p["token_s"]["median"] - p["index_scoring_s"]["median"] for p in f["made"]), marker="o", color=ORANGE,
-              label="without index scoring")
-    plot.plot(lengths, ms(p["rest_s"] for p in f["made"]), marker="o", color=GREEN, label="without scoring and choice among scores")
+    plot.plot(lengths, ms(p["rest_s"] for p in f["made"]), marker="o", color=ORANGE, label="without index scoring")
     plot.plot([p["context_tokens"] for p in f["prompts"]], ms(p["token_s"]["median"] for p in f["prompts"]), "x", color="black",
               label="a token behind a real prompt")
     plot.set_xscale("log", base=2)

@@ -8,7 +8,7 @@
 #include "base/try.h"
 #include "bench/bench.h"
 #include "engine/stepper.h"
-#include "support/counted_product.h"
+#include "support/watched_kernels.h"
 
 namespace stoker::bench {
 namespace {
@@ -26,7 +26,8 @@ class Decoding {
     const EngineOptions defaults;
     const engine::EngineLimits limits{.max_num_seqs = defaults.max_num_seqs,
                                       .kv_budget_bytes = int64_t{1} << 30,
-                                      .max_step_rows = defaults.max_num_batched_tokens};
+                                      .max_step_rows = defaults.max_num_batched_tokens,
+                                      .kernel_plan = testing::watched_plan()};
     TRY_ASSIGN(auto stepper, engine::Stepper::create(model.model(), num_threads, limits));
     auto out = std::make_unique<Decoding>(std::move(stepper));
     for (int64_t i = 0; i < count; ++i) {
@@ -75,10 +76,10 @@ class Decoding {
 
 // Of one step.
 Json weight_visits(Decoding& decoding) {
-  testing::count_products(true);
+  testing::watch_reads(true);
   decoding.seconds_of(1);
-  testing::count_products(false);
-  const testing::ProductCounts counts = testing::take_product_counts();
+  testing::watch_reads(false);
+  const testing::Reads counts = testing::take_reads();
   int64_t visits = 0;
   int64_t most = 0;
   for (const auto& [weight, count] : counts) {
@@ -86,7 +87,7 @@ Json weight_visits(Decoding& decoding) {
     most = std::max(most, count);
   }
   return Json::object({{"visits", Json::integer(visits)},
-                       {"weights", Json::integer(static_cast<int64_t>(counts.size()))},
+                       {"panels", Json::integer(static_cast<int64_t>(counts.size()))},
                        {"most_of_one", Json::integer(most)}});
 }
 

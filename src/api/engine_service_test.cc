@@ -140,7 +140,7 @@ TEST(EngineService, PromptLogprobsComeWithTheFirstToken) {
 TEST(EngineService, ADeadlineEndsARequest) {
   const auto engine = open({});
   Request request = request_of(10, 4000);
-  request.timeout = 30ms;
+  request.timeout = 2ms;
   const Event event = read_all(**engine->submit(request));
   ASSERT_EQ(event.finish->reason, FinishReason::kError);
   EXPECT_EQ(event.finish->error->code, ErrorCode::kDeadlineExceeded);

@@ -13,12 +13,11 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// The kernels are built for AVX2 with FMA; on anything less they would end in an illegal
-// instruction.
+// On less than AVX2 with FMA all that computes would end in an illegal instruction.
 Result<void> check_processor() {
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {};
-  return Error{ErrorCode::kUnsupported,
-               "this processor: expected AVX2 and FMA (Intel Haswell, AMD Zen or later)", ""};
+  auto plan = kernels::default_plan();
+  if (!plan) return std::move(plan).error();
+  return {};
 }
 
 }  // namespace
@@ -72,9 +71,20 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& 
   if (auto built = loaded->load_tokenizer(); !built) return std::move(built).error();
   TRY_ASSIGN(std::vector<int32_t> map, loaded->token_map());
   TRY_ASSIGN(const Replay replay, replay_of(loaded->checkpoint_.config(), bounded_replay));
-  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_, std::move(map), replay));
+  loaded->pack(num_threads, progress);
+  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_.config(), loaded->packed_->weights(),
+                                           std::move(map), replay));
   loaded->describe(model, path);
   return std::shared_ptr<const LoadedModel>(std::move(loaded));
+}
+
+void LoadedModel::pack(int num_threads, const ProgressSink& progress) {
+  WorkerPool pool(num_threads);
+  packed_ =
+      PackedWeights::make(checkpoint_.weights(), pool, [&progress](int64_t done, int64_t total) {
+        if (progress)
+          progress("packing weights", static_cast<double>(done) / static_cast<double>(total));
+      });
 }
 
 Result<void> LoadedModel::load_tokenizer() {

@@ -11,6 +11,7 @@
 #include "chat/chat.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
+#include "model/packed_weights.h"
 #include "stoker/engine.h"
 #include "tokenizer/tokenizer.h"
 
@@ -30,6 +31,7 @@ class LoadedModel {
   const ModelInfo& info() const { return info_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const Model& model() const { return *model_; }
+  const ModelWeights& weights() const { return packed_->weights(); }  ///< packed
   const Tokenizer* tokenizer() const {
     return tokenizer_ ? &*tokenizer_ : nullptr;
   }  ///< null: ids only
@@ -46,11 +48,13 @@ class LoadedModel {
  private:
   explicit LoadedModel(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
   Result<void> load_tokenizer();
+  void pack(int num_threads, const ProgressSink& progress);
   Result<std::vector<int32_t>> token_map() const;
   void describe(const std::string& model, const std::string& path);
 
   ModelInfo info_;
   Checkpoint checkpoint_;
+  std::optional<PackedWeights> packed_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<chat::Encoder> encoder_;
   std::optional<Error> why_no_chat_;

@@ -120,6 +120,8 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
 
   const ModelConfig& c = loaded->checkpoint().config();
   WorkerPool pool(num_threads);
+  TRY_ASSIGN(const kernels::KernelPlan kernel_plan, kernels::default_plan());
+  Workspace work(c, pool, kernel_plan, static_cast<int64_t>(ids.size()));
   const KvShape shape = kv_shape(c);
   const int64_t num_blocks = blocks_for(static_cast<int64_t>(ids.size()));
   TRY_ASSIGN(const KvPlan plan,
@@ -138,7 +140,7 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
     const Segment segment{&*state, std::span(ids).subspan(done, count)};
     std::vector<int64_t> wanted(count);
     for (size_t i = 0; i < count; ++i) wanted[i] = static_cast<int64_t>(i);
-    loaded->model().forward(pool, {&segment, 1}, wanted,
+    loaded->model().forward(work, {&segment, 1}, wanted,
                             logits.data() + done * static_cast<size_t>(c.vocab_size),
                             options.layers ? &trace : nullptr);
     done += count;

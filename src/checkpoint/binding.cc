@@ -37,7 +37,7 @@ std::optional<CodeKind> codes_of(const WeightSpec& spec, bool is_scale, DType st
     case WeightFormat::kFp8Tile:
     case WeightFormat::kFp8Group:
       return is_scale ? CodeKind::kE4m3Scale : CodeKind::kE4m3;
-    case WeightFormat::kFp4Group:
+    default:
       break;
   }
   return is_scale ? std::optional(CodeKind::kE2m1Scale) : std::nullopt;
@@ -138,6 +138,15 @@ class Binder {
   int64_t table_bytes_ = 0;
 };
 
+void cut_groups(const ModelConfig& config, std::vector<BlockWeights>& blocks) {
+  for (BlockWeights& block : blocks) {
+    for (int64_t group = 0; group < config.o_groups; ++group) {
+      block.attn.wo_a_groups.push_back(
+          rows_of(block.attn.wo_a, group * config.o_lora_rank, config.o_lora_rank));
+    }
+  }
+}
+
 }  // namespace
 
 Binding bind_weights(const ModelConfig& config, const Shards& shards, int64_t max_engram_bytes) {
@@ -148,6 +157,8 @@ Binding bind_weights(const ModelConfig& config, const Shards& shards, int64_t ma
   // Only now is it known that the files are large enough for the lists of weights.
   if (binding.problems.empty()) {
     visit_weights(config, &binding.weights, [&](const WeightSpec& spec) { binder.place(spec); });
+    cut_groups(config, binding.weights.layers);
+    cut_groups(config, binding.weights.mtp.stages);
   }
   return binding;
 }

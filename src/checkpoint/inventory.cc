@@ -238,6 +238,8 @@ TensorSpec values_of(const WeightSpec& spec) {
       tensor.dtypes = {DType::kI8, DType::kU8};
       tensor.shape = {spec.rows, spec.cols / 2};
       break;
+    default:
+      CHECK(false, "no file holds packed weights");
   }
   if (spec.f32_allowed) tensor.dtypes.push_back(DType::kF32);
   return tensor;
@@ -256,6 +258,8 @@ std::optional<TensorSpec> scales_of(const WeightSpec& spec) {
     case WeightFormat::kFp4Group:
       tensor.shape = {spec.rows, tiles(spec.cols)};
       break;
+    default:
+      CHECK(false, "no file holds packed weights");
   }
   constexpr std::string_view kSuffix = ".weight";
   CHECK(spec.name.ends_with(kSuffix), "a weight with scales is named so");

@@ -34,7 +34,7 @@ Loaded load(const std::string& dir) {
   for (const int64_t token_class : golden.i64("token_map"))
     map.push_back(static_cast<int32_t>(token_class));
   map.resize(static_cast<size_t>(loaded.checkpoint->config().vocab_size));
-  auto model = Model::create(*loaded.checkpoint, map);
+  auto model = Model::create(loaded.checkpoint->config(), loaded.checkpoint->weights(), map);
   EXPECT_TRUE(model) << model.error().message;
   loaded.model = std::make_unique<Model>(*std::move(model));
   return loaded;

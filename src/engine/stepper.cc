@@ -24,15 +24,20 @@ Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, int num_thr
                                                 .prefix_cache = limits.prefix_cache,
                                                 .image_bytes = limits.image_budget_bytes}));
   TRY_ASSIGN(std::unique_ptr<KvStore> store, KvStore::create(shape, plan));
-  return std::unique_ptr<Stepper>(new Stepper(model, num_threads, limits, std::move(store)));
+  auto kernel_plan = limits.kernel_plan ? Result<kernels::KernelPlan>(*limits.kernel_plan)
+                                        : kernels::default_plan();
+  if (!kernel_plan) return std::move(kernel_plan).error();
+  return std::unique_ptr<Stepper>(
+      new Stepper(model, num_threads, *kernel_plan, limits, std::move(store)));
 }
 
-Stepper::Stepper(const Model& model, int num_threads, const EngineLimits& limits,
-                 std::unique_ptr<KvStore> store)
+Stepper::Stepper(const Model& model, int num_threads, const kernels::KernelPlan& plan,
+                 const EngineLimits& limits, std::unique_ptr<KvStore> store)
     : model_(model),
       limits_(limits),
       store_(std::move(store)),
       pool_(num_threads),
+      work_(model.config(), pool_, plan, limits.max_step_rows),
       scheduler_(*store_,
                  {.prefix_cache = limits.prefix_cache,
                   .replay = model.replay(),
@@ -74,7 +79,7 @@ void Stepper::step() {
     const Clock::time_point begin = Clock::now();
     collect(shares);
     logits_.resize(wanted_.size() * static_cast<size_t>(model_.config().vocab_size));
-    model_.forward(pool_, batch_, wanted_, logits_.data(), nullptr);
+    model_.forward(work_, batch_, wanted_, logits_.data(), nullptr);
     scheduler_.commit();
     choose_tokens(shares);
     int64_t num_rows = 0;

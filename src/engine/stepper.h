@@ -29,7 +29,8 @@ struct EngineLimits {
   int64_t image_budget_bytes = -1;  ///< of the budget; -1: plan_kv's share
   int64_t image_interval = 512;     ///< SchedulerOptions
   // For tests.
-  bool check_integrity = false;  ///< after every step; aborts on a problem
+  bool check_integrity = false;                         ///< after every step; aborts on a problem
+  std::optional<kernels::KernelPlan> kernel_plan = {};  ///< none: default_plan()
   /// Sees the logits [vocab_size] from which a sequence's next token is chosen.
   std::function<void(const Sequence&, std::span<const float>)> observe = {};
 };
@@ -60,8 +61,8 @@ class Stepper {
   const Metrics& metrics() const { return metrics_; }    ///< any thread
 
  private:
-  Stepper(const Model& model, int num_threads, const EngineLimits& limits,
-          std::unique_ptr<KvStore> store);
+  Stepper(const Model& model, int num_threads, const kernels::KernelPlan& plan,
+          const EngineLimits& limits, std::unique_ptr<KvStore> store);
 
   int64_t num_decoding() const;
   void collect(const std::vector<Share>& shares);
@@ -75,6 +76,7 @@ class Stepper {
   const EngineLimits limits_;
   const std::unique_ptr<KvStore> store_;
   WorkerPool pool_;
+  Workspace work_;
   Metrics metrics_;
   Scheduler scheduler_;
   StepCost cost_;

@@ -17,9 +17,10 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 const float kNan = std::nanf("");
 
 std::vector<int32_t> top(const std::vector<float>& scores, int64_t k) {
-  std::vector<int32_t> chosen = {99};
-  top_indices(scores.data(), static_cast<int64_t>(scores.size()), k, chosen);
-  return chosen;
+  const auto n = static_cast<int64_t>(scores.size());
+  std::vector<int32_t> list(static_cast<size_t>(top_list_size(n, k)), 99);
+  list.resize(static_cast<size_t>(top_indices(scores.data(), n, k, list.data())));
+  return list;
 }
 
 TEST(TopIndices, LargestAscendingLowerIndexOnTies) {
@@ -58,9 +59,13 @@ TEST(TopIndices, OfLongListsAreThoseOfASort) {
 }
 
 std::vector<int32_t> candidates(const std::vector<float>& scores, int64_t blocks, int64_t size) {
-  std::vector<int32_t> chosen;
-  candidate_blocks(scores.data(), static_cast<int64_t>(scores.size()), blocks, size, chosen);
-  return chosen;
+  const auto n = static_cast<int64_t>(scores.size());
+  const auto num_blocks = static_cast<size_t>((n + size - 1) / size);
+  std::vector<float> best(num_blocks);
+  std::vector<int32_t> list(num_blocks);
+  list.resize(static_cast<size_t>(
+      candidate_blocks(scores.data(), n, blocks, size, best.data(), list.data())));
+  return list;
 }
 
 TEST(CandidateBlocks, NewestIsAlwaysKept) {
@@ -145,7 +150,7 @@ TEST(Route, BiasMovesTheChoiceNotTheWeights) {
   const float bias[4] = {10, 0, 0, 0};
   RouteParams params{.num_experts = 4, .top_k = 2, .scoring = Scoring::kSigmoid, .bias = bias};
   params.norm_topk_prob = false;
-  std::vector<int32_t> scratch;
+  int32_t scratch[4];
   int32_t ids[2];
   float weights[2];
   route(logits, params, scratch, ids, weights);
@@ -159,7 +164,7 @@ TEST(Route, SurvivesLogitsThatAreNotNumbers) {
   float logits[3] = {kNan, kNan, 1};
   const float bias[3] = {};
   const RouteParams params{.num_experts = 3, .top_k = 2, .bias = bias};
-  std::vector<int32_t> scratch;
+  int32_t scratch[4];
   int32_t ids[2];
   float weights[2];
   route(logits, params, scratch, ids, weights);

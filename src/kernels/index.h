@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 namespace stoker::kernels {
 
@@ -22,15 +21,23 @@ struct IndexQueries {
 void index_scores(const IndexQueries& queries, const uint8_t* keys, int64_t n, float* scores,
                   int64_t stride);
 
+/// Places that top_indices() needs for n scores.
+constexpr int64_t top_list_size(int64_t n, int64_t k) {
+  return n < 4 * k + 64 ? n : 4 * k + 64;
+}
+
 /// Indices of the k largest scores that are neither -inf nor NaN, ascending; of equal scores the
-/// lower index wins. scores [n] -> chosen, overwritten. Source: tools/reference/v41/model.py,
+/// lower index wins. scores [n] -> their number; they are at the front of list
+/// [top_list_size(n, k)], all of which is overwritten. Source: tools/reference/v41/model.py,
 /// top_indices.
-void top_indices(const float* scores, int64_t n, int64_t k, std::vector<int32_t>& chosen);
+int64_t top_indices(const float* scores, int64_t n, int64_t k, int32_t* list);
 
 /// The blocks of `size` entries among which a token's later selections stay: the `blocks` best by
 /// their best score, the one with the newest of the n visible entries always among them. scores [n]
-/// -> block ids, ascending, overwritten. Source: tools/reference/v41/model.py, candidate_mask.
-void candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size,
-                      std::vector<int32_t>& chosen);
+/// -> their number; ids, ascending, are at the front of list [top_list_size(num, blocks)], best
+/// [num] is overwritten, for num = ceil(n / size). Source: tools/reference/v41/model.py,
+/// candidate_mask.
+int64_t candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size, float* best,
+                         int32_t* list);
 
 }  // namespace stoker::kernels

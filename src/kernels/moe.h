@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 namespace stoker::kernels {
 
@@ -21,8 +20,8 @@ struct RouteParams {
 };
 
 /// One token: logits [num_experts] (overwritten) -> ids [top_k] ascending, weights [top_k].
-/// `scratch` is resized and overwritten. Source: tools/reference/v41/model.py, Model.route.
-void route(float* logits, const RouteParams& params, std::vector<int32_t>& scratch, int32_t* ids,
+/// scratch [num_experts] is overwritten. Source: tools/reference/v41/model.py, Model.route.
+void route(float* logits, const RouteParams& params, int32_t* scratch, int32_t* ids,
            float* weights);
 
 /// hidden[i] := silu(min(gate[i], limit)) * clamp(up[i], -limit, limit) [* scale], n values; limit

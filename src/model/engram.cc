@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 // Classes of the token at a row and of those before it, newest first.
-void classes_at(const Step& step, const Row& row, std::vector<int32_t>& classes) {
+void classes_at(const Step& step, const Row& row, std::span<int32_t> classes) {
   const Segment& segment = step.segments[static_cast<size_t>(row.segment)];
   for (size_t back = 0; back < classes.size(); ++back) {
     const auto index = row.index - static_cast<int32_t>(back);
@@ -26,19 +26,24 @@ void classes_at(const Step& step, const Row& row, std::vector<int32_t>& classes)
 void engram(Step& step, int32_t layer) {
   const ModelConfig& c = step.config();
   const auto table = static_cast<size_t>(c.engram_index_of(layer));
-  const EngramWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].engram;
+  const EngramWeights& w = step.weights(layer).engram;
   const int64_t columns = c.engram_columns();
   const int64_t width = columns * c.engram_head_dim;
-  std::vector<int64_t> rows(static_cast<size_t>(step.num_rows() * columns));
-  std::vector<float> found(static_cast<size_t>(step.num_rows() * width));
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
-    std::vector<int32_t> classes(static_cast<size_t>(c.engram_max_ngram_size));
-    classes_at(step, step.rows[static_cast<size_t>(row)], classes);
-    step.model.engram_hash[0].rows(table, classes, rows.data() + row * columns);
-    for (int64_t i = 0; i < columns; ++i) {
-      decode_row(w.embed, rows[static_cast<size_t>(row * columns + i)],
-                 found.data() + row * width + i * c.engram_head_dim);
-    }
+  const ArenaScope scope(step.work.arena());
+  const std::span<int64_t> rows = step.work.arena().take<int64_t>(step.num_rows() * columns);
+  const std::span<float> found = step.floats(step.num_rows() * width);
+  const std::span<int32_t> classes =
+      step.work.arena().take<int32_t>(step.num_rows() * c.engram_max_ngram_size);
+  step.for_each_row([&](int64_t row, int /*worker*/) {
+    const std::span<int32_t> own =
+        classes.subspan(static_cast<size_t>(row * c.engram_max_ngram_size),
+                        static_cast<size_t>(c.engram_max_ngram_size));
+    classes_at(step, step.rows[static_cast<size_t>(row)], own);
+    int64_t* own_rows = rows.data() + row * columns;
+    step.model.engram_hash[0].rows(table, own, own_rows);
+    for (int64_t i = 0; i < columns; ++i) prefetch_row(w.embed, own_rows[i]);
+    for (int64_t i = 0; i < columns; ++i)
+      decode_row(w.embed, own_rows[i], found.data() + row * width + i * c.engram_head_dim);
   });
   if (step.trace != nullptr) {
     for (int64_t row = 0; row < step.num_rows(); ++row) {
@@ -47,10 +52,10 @@ void engram(Step& step, int32_t layer) {
           std::span<const int64_t>(rows.data() + row * columns, static_cast<size_t>(columns)));
     }
   }
-  const std::vector<float> kv = lin(step, found, w.wkv);
-  const std::vector<float>& weight = step.model.layers[static_cast<size_t>(layer)].engram_weight;
+  const std::span<float> kv = lin(step, found, w.wkv);
+  const std::vector<float>& weight = step.constants(layer).engram_weight;
   const int64_t streams = int64_t{c.hc_mult} * c.hidden_size;
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+  step.for_each_row([&](int64_t row, int /*worker*/) {
     const float* keys = kv.data() + row * w.wkv.rows;
     kernels::engram_gate(keys, keys + streams, weight.data(), c.hc_mult, c.hidden_size,
                          c.rms_norm_eps, step.streams.data() + row * streams);

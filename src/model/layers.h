@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "base/worker_pool.h"
 #include "checkpoint/config.h"
 #include "checkpoint/weights.h"
 #include "kv/sequence_state.h"
 #include "model/engram_hash.h"
 #include "model/model.h"
 #include "model/trace.h"
+#include "model/workspace.h"
 
 namespace stoker {
 
@@ -49,35 +49,60 @@ struct Row {
   int64_t position = 0;
 };
 
-/// One forward pass: the rows, and what layers hand to each other.
+/// One forward pass: the rows, and what layers hand to each other. Its memory is the workspace's
+/// arena, except for what layers take in a scope of their own.
 struct Step {
   const ModelParts& model;
-  WorkerPool& pool;
+  Workspace& work;
   std::span<const Segment> segments;
   Trace* trace = nullptr;
 
-  std::vector<Row> rows{};
-  std::vector<int64_t> number{};        ///< [rows]: flat number in the batch
-  std::vector<int64_t> first_row{};     ///< [segments]: index of its first row, if it has any
-  std::vector<int64_t> segment_rows{};  ///< [segments]
-  std::vector<float> streams{};         ///< [rows, hc, hidden]
+  std::span<Row> rows{};
+  std::span<int64_t> number{};        ///< [rows]: flat number in the batch
+  std::span<int64_t> first_row{};     ///< [segments]: index of its first row, if it has any
+  std::span<int64_t> segment_rows{};  ///< [segments]
+  std::span<float> streams{};         ///< [rows, hc, hidden]
   // [rows, qk_rope_head_dim]: kernels::rotation of each row's position.
-  std::vector<float> turn_window{};
-  std::vector<float> turn_compress{};
+  std::span<float> turn_window{};
+  std::span<float> turn_compress{};
 
-  std::vector<std::vector<int32_t>>
-      chosen{};  ///< [rows]: entries that the latest index source picked
-  std::vector<std::vector<int32_t>>
-      candidates{};  ///< [rows]: blocks that the candidate source kept
+  int64_t max_chosen = 0;               ///< entries that a row can pick in this step
+  std::span<int32_t> chosen{};          ///< [rows, max_chosen]: picked by the latest index source
+  std::span<int32_t> num_chosen{};      ///< [rows]
+  int64_t max_candidates = 0;           ///< blocks that a row can keep in this step
+  std::span<int32_t> candidates{};      ///< [rows, max_candidates]: kept by the candidate source
+  std::span<int32_t> num_candidates{};  ///< [rows]
 
   int64_t num_rows() const { return static_cast<int64_t>(rows.size()); }
   const ModelConfig& config() const { return *model.config; }
+  const BlockWeights& weights(int32_t layer) const {
+    return model.weights->layers[static_cast<size_t>(layer)];
+  }
+  const BlockConstants& constants(int32_t layer) const {
+    return model.layers[static_cast<size_t>(layer)];
+  }
   SequenceState& state(const Row& row) const {
     return *segments[static_cast<size_t>(row.segment)].state;
   }
+  std::span<const int32_t> chosen_of(int64_t row) const {
+    return chosen.subspan(static_cast<size_t>(row * max_chosen),
+                          static_cast<size_t>(num_chosen[static_cast<size_t>(row)]));
+  }
+  std::span<const int32_t> candidates_of(int64_t row) const {
+    return candidates.subspan(static_cast<size_t>(row * max_candidates),
+                              static_cast<size_t>(num_candidates[static_cast<size_t>(row)]));
+  }
+
+  /// Memory until the arena is wound back.
+  std::span<float> floats(int64_t count) { return work.arena().take<float>(count); }
+  /// work(row, worker) for every row.
+  template <class Work>
+  void for_each_row(const Work& work_of_row) {
+    work.pool().run(num_rows(), work_of_row);
+  }
 
   /// Notes each row of values [rows, width] where a trace is kept.
-  void note(int32_t layer, const char* point, const std::vector<float>& values) const;
+  void note(int32_t layer, const char* point, std::span<const float> values) const;
   void note_streams(int32_t layer, const char* point) const { note(layer, point, streams); }
 };
 
@@ -86,52 +111,55 @@ std::string trace_name(int32_t layer, const char* point);
 
 /// Coefficients of a residual site for every row.
 struct Mixes {
-  std::vector<float> pre;   ///< [rows, hc]
-  std::vector<float> post;  ///< [rows, hc]
-  std::vector<float> comb;  ///< [rows, hc, hc]
+  std::span<float> pre;   ///< [rows, hc]
+  std::span<float> post;  ///< [rows, hc]
+  std::span<float> comb;  ///< [rows, hc, hc]
 };
 
 /// Source of all: the functions of the same names in tools/reference/v41/model.py. Buffers are
-/// [rows, width] f32.
+/// [rows, width] f32; what is returned is in the arena.
 Mixes mixes(Step& step, const Weight& fn, const std::vector<float>& base,
             const std::vector<float>& scale);
-std::vector<float> collapse_and_norm(Step& step, const std::vector<float>& pre,
-                                     const std::vector<float>& norm);
-void expand(Step& step, const std::vector<float>& y, const Mixes& mixes);
+std::span<float> collapse_and_norm(Step& step, std::span<const float> pre,
+                                   const std::vector<float>& norm);
+void expand(Step& step, std::span<const float> y, const Mixes& mixes);
 void engram(Step& step, int32_t layer);
-std::vector<float> moe(Step& step, int32_t layer, const std::vector<float>& x);
+std::span<float> moe(Step& step, int32_t layer, std::span<const float> x);
 
 /// Window records of a layer for the rows that its step had when they were made: each segment's
 /// rows end with its last one.
 struct WindowRecords {
-  std::vector<uint8_t> bytes;         ///< [rows, window_record_bytes]
-  std::vector<int64_t> first_row;     ///< [segments]
-  std::vector<int64_t> segment_rows;  ///< [segments]
+  std::span<uint8_t> bytes;         ///< [rows, window_record_bytes]
+  std::span<int64_t> first_row;     ///< [segments]
+  std::span<int64_t> segment_rows;  ///< [segments]
 };
-WindowRecords window_records(Step& step, int32_t layer, const std::vector<float>& x);
 
-/// Attends to the windows and, after compress() of its source, to the chosen rows; keeps the window
-/// records in the rings and in the images of captures.
-std::vector<float> attention(Step& step, int32_t layer, const std::vector<float>& x,
-                             const WindowRecords& records);
+/// What a layer remembers of every row: the records of its window and, at a KV source, the latents
+/// and index keys of the groups that end in this step, appended to the states.
+WindowRecords remember(Step& step, int32_t layer, std::span<const float> x);
+
+/// Attends to the windows and to the chosen rows, which an index source picks here; keeps the
+/// window records in the rings and in the images of captures.
+std::span<float> attention(Step& step, int32_t layer, std::span<const float> x,
+                           const WindowRecords& records);
 
 /// Puts the last records of each segment into its images and rings; after attention() it is done.
 void keep_window(Step& step, int32_t layer, const WindowRecords& records);
 
 /// Leaves only the rows from their states' late_from() on in the step, in x [rows, hidden] and in
 /// pre [rows, hc].
-void keep_late_rows(Step& step, std::vector<float>& x, std::vector<float>& pre);
+void keep_late_rows(Step& step, std::span<float>& x, std::span<float>& pre);
 
-/// Appends the latents and index keys of the groups that end in this step to the states' KV
-/// sources.
-void compress(Step& step, int32_t layer, const std::vector<float>& x);
-/// Sets step.chosen for every row, and step.candidates at the candidate source. q_low [rows,
-/// q_lora_rank].
-void select(Step& step, int32_t layer, const std::vector<float>& x,
-            const std::vector<float>& q_low);
+/// Appends to the states' KV source of this layer. kv and gate (empty with ratio 1) [rows,
+/// head_dim]: the rows' projections.
+void compress(Step& step, int32_t layer, std::span<const float> kv, std::span<const float> gate);
+/// Sets step.chosen for every row, and step.candidates at the candidate source. q [rows,
+/// index_n_heads, index_head_dim], overwritten; weights [rows, index_n_heads], not yet scaled,
+/// overwritten.
+void select(Step& step, int32_t layer, std::span<float> q, std::span<float> weights);
 
 /// x [rows, weight.cols] times the weight: [rows, weight.rows].
-std::vector<float> lin(Step& step, const std::vector<float>& x, const Weight& weight);
+std::span<float> lin(Step& step, std::span<const float> x, const Weight& weight);
 
 /// A vector weight, or all rows of a small matrix, as float32.
 std::vector<float> decode_all(const Weight& weight);

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "kernels/hyper_connection.h"
 #include "kernels/norm.h"
-#include "kernels/product.h"
+#include "kernels/products.h"
 #include "kernels/rope.h"
 #include "model/layers.h"
 
@@ -57,11 +57,11 @@ Result<void> check_token_map(const ModelConfig& c, const std::vector<int32_t>& t
   return {};
 }
 
-ModelParts make_parts(const Checkpoint& checkpoint, std::vector<int32_t> token_map) {
-  const ModelConfig& c = checkpoint.config();
+ModelParts make_parts(const ModelConfig& c, const ModelWeights& weights,
+                      std::vector<int32_t> token_map) {
   ModelParts parts;
   parts.config = &c;
-  parts.weights = &checkpoint.weights();
+  parts.weights = &weights;
   for (const BlockWeights& block : parts.weights->layers)
     parts.layers.push_back(decode_constants(block));
   parts.norm = decode_all(parts.weights->norm);
@@ -84,28 +84,56 @@ ModelParts make_parts(const Checkpoint& checkpoint, std::vector<int32_t> token_m
   return parts;
 }
 
-// Rows, positions and first streams (the embedding, copied to each stream).
-void embed(Step& step) {
-  const ModelConfig& c = step.config();
+// Rows and positions.
+void number_rows(Step& step) {
+  Arena& arena = step.work.arena();
+  int64_t num_rows = 0;
+  for (const Segment& segment : step.segments) num_rows += static_cast<int64_t>(segment.ids.size());
+  step.rows = arena.take<Row>(num_rows);
+  step.number = arena.take<int64_t>(num_rows);
+  step.first_row = arena.take<int64_t>(static_cast<int64_t>(step.segments.size()));
+  step.segment_rows = arena.take<int64_t>(static_cast<int64_t>(step.segments.size()));
+  std::iota(step.number.begin(), step.number.end(), 0);
+  size_t row = 0;
   for (size_t s = 0; s < step.segments.size(); ++s) {
     const Segment& segment = step.segments[s];
-    step.first_row.push_back(step.num_rows());
-    step.segment_rows.push_back(static_cast<int64_t>(segment.ids.size()));
+    step.first_row[s] = static_cast<int64_t>(row);
+    step.segment_rows[s] = static_cast<int64_t>(segment.ids.size());
     for (size_t i = 0; i < segment.ids.size(); ++i) {
-      step.rows.push_back({static_cast<int32_t>(s), static_cast<int32_t>(i),
-                           segment.state->length() + static_cast<int64_t>(i)});
+      step.rows[row++] = {static_cast<int32_t>(s), static_cast<int32_t>(i),
+                          segment.state->length() + static_cast<int64_t>(i)};
     }
   }
-  step.number.resize(step.rows.size());
-  std::iota(step.number.begin(), step.number.end(), 0);
+}
+
+// Room for what index sources choose: no more than the longest sequence has.
+void prepare_choice(Step& step) {
+  const ModelConfig& c = step.config();
+  int64_t longest = 0;
+  for (const Row& row : step.rows) longest = std::max(longest, row.position + 1);
+  step.max_chosen = c.index_source_layer_ids.empty() ? 0 : std::min<int64_t>(c.index_topk, longest);
+  step.max_candidates =
+      c.candidate_source_layer_id < 0
+          ? 0
+          : std::min<int64_t>(c.candidate_topk_blocks, longest / c.candidate_block_size + 1);
+  Arena& arena = step.work.arena();
+  step.chosen = arena.take<int32_t>(step.num_rows() * step.max_chosen);
+  step.num_chosen = arena.take<int32_t>(step.num_rows());
+  step.candidates = arena.take<int32_t>(step.num_rows() * step.max_candidates);
+  step.num_candidates = arena.take<int32_t>(step.num_rows());
+  std::fill(step.num_chosen.begin(), step.num_chosen.end(), 0);
+  std::fill(step.num_candidates.begin(), step.num_candidates.end(), 0);
+}
+
+// The first streams: the embedding, copied to each.
+void embed(Step& step) {
+  const ModelConfig& c = step.config();
   const int64_t hidden = c.hidden_size;
   const int64_t turn = c.qk_rope_head_dim;
-  step.streams.resize(static_cast<size_t>(step.num_rows() * c.hc_mult * hidden));
-  step.turn_window.resize(static_cast<size_t>(step.num_rows() * turn));
-  step.turn_compress.resize(static_cast<size_t>(step.num_rows() * turn));
-  step.chosen.resize(step.rows.size());
-  step.candidates.resize(step.rows.size());
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+  step.streams = step.floats(step.num_rows() * c.hc_mult * hidden);
+  step.turn_window = step.floats(step.num_rows() * turn);
+  step.turn_compress = step.floats(step.num_rows() * turn);
+  step.for_each_row([&](int64_t row, int /*worker*/) {
     const Row& at = step.rows[static_cast<size_t>(row)];
     const int32_t id =
         step.segments[static_cast<size_t>(at.segment)].ids[static_cast<size_t>(at.index)];
@@ -118,59 +146,71 @@ void embed(Step& step) {
   });
 }
 
-// What a layer adds to the memory of its sequences. After the last KV source's, only the rows that
-// run the late layers stay in the step.
-WindowRecords remember(Step& step, int32_t layer, std::vector<float>& x, std::vector<float>& pre) {
+// remember(); after the last KV source's, only the rows that run the late layers stay in the step.
+// Its own window rows are made before or after that, as the mode of replay has it.
+WindowRecords remember_and_trim(Step& step, int32_t layer, std::span<float>& x,
+                                std::span<float>& pre) {
   const Replay& replay = step.model.replay;
-  if (step.config().is_kv_source(layer)) compress(step, layer, x);
+  WindowRecords records = remember(step, layer, x);
   const bool is_gate = replay.mode != ReplayMode::kOff && layer == replay.last_source;
-  if (is_gate && replay.first_late == layer) keep_late_rows(step, x, pre);
-  WindowRecords records = window_records(step, layer, x);
-  if (is_gate && replay.first_late > layer) {
-    keep_late_rows(step, x, pre);
-    if (step.rows.empty()) keep_window(step, layer, records);
+  if (!is_gate) return records;
+  const std::span<const int64_t> all_first = records.first_row;
+  const std::span<const int64_t> all_rows = records.segment_rows;
+  keep_late_rows(step, x, pre);
+  if (replay.first_late == layer) {  // rows below the gate have no window row in this layer
+    for (size_t s = 0; s < step.segments.size(); ++s) {
+      records.first_row[s] = all_first[s] + all_rows[s] - step.segment_rows[s];
+      records.segment_rows[s] = step.segment_rows[s];
+    }
   }
+  if (step.rows.empty()) keep_window(step, layer, records);
   return records;
 }
 
 // One block. `pre` are the coefficients that the site before it made: each site's input is mixed
 // with its predecessor's.
-void run_layer(Step& step, int32_t layer, std::vector<float>& pre) {
-  const BlockWeights& w = step.model.weights->layers[static_cast<size_t>(layer)];
-  const BlockConstants& constants = step.model.layers[static_cast<size_t>(layer)];
+void run_layer(Step& step, int32_t layer, std::span<float>& pre) {
+  const BlockWeights& w = step.weights(layer);
+  const BlockConstants& constants = step.constants(layer);
+  const ArenaScope scope(step.work.arena());
   if (step.config().engram_index_of(layer) >= 0) engram(step, layer);
 
   step.note_streams(layer, "attn_streams");
-  std::vector<float> x = collapse_and_norm(step, pre, constants.attn_norm);
+  std::span<float> x = collapse_and_norm(step, pre, constants.attn_norm);
   step.note(layer, "attn_in", x);
-  const WindowRecords records = remember(step, layer, x, pre);
+  const WindowRecords records = remember_and_trim(step, layer, x, pre);
   if (step.rows.empty()) return;
   const Mixes attn = mixes(step, w.hc_attn.fn, constants.hc_attn_base, constants.hc_attn_scale);
-  std::vector<float> y = attention(step, layer, x, records);
+  std::span<float> y = attention(step, layer, x, records);
   step.note(layer, "attn_out", y);
   expand(step, y, attn);
 
   step.note_streams(layer, "ffn_streams");
-  Mixes ffn = mixes(step, w.hc_ffn.fn, constants.hc_ffn_base, constants.hc_ffn_scale);
+  const Mixes ffn = mixes(step, w.hc_ffn.fn, constants.hc_ffn_base, constants.hc_ffn_scale);
   x = collapse_and_norm(step, attn.pre, constants.ffn_norm);
   y = moe(step, layer, x);
   step.note(layer, "ffn_out", y);
   expand(step, y, ffn);
-  pre = std::move(ffn.pre);
+  std::copy(ffn.pre.begin(), ffn.pre.end(), pre.begin());
 }
 
 // Logits of the wanted rows.
-void head(Step& step, const std::vector<float>& hidden, std::span<const int64_t> wanted,
+void head(Step& step, std::span<const float> hidden, std::span<const int64_t> wanted,
           float* logits) {
   const ModelConfig& c = step.config();
-  std::vector<float> rows;
-  for (const int64_t number : wanted) {
-    const auto row = std::lower_bound(step.number.begin(), step.number.end(), number);
-    const auto first = hidden.begin() + (row - step.number.begin()) * c.hidden_size;
-    rows.insert(rows.end(), first, first + c.hidden_size);
+  const auto count = static_cast<int64_t>(wanted.size());
+  const std::span<int32_t> index = step.work.arena().take<int32_t>(count);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto row = std::lower_bound(step.number.begin(), step.number.end(), wanted[i]);
+    index[i] = static_cast<int32_t>(row - step.number.begin());
   }
-  kernels::product(step.pool, {rows.data(), static_cast<int64_t>(wanted.size()), c.hidden_size},
-                   step.model.weights->head, logits, c.vocab_size);
+  const kernels::Product product{{hidden.data(), step.num_rows(), c.hidden_size},
+                                 index.data(),
+                                 count,
+                                 &step.model.weights->head,
+                                 logits,
+                                 c.vocab_size};
+  kernels::products(step.work.bench(), {&product, 1});
 }
 
 // The classes of the tokens before each captured position.
@@ -206,7 +246,7 @@ std::string trace_name(int32_t layer, const char* point) {
   return "layers." + std::to_string(layer) + "." + point;
 }
 
-void Step::note(int32_t layer, const char* point, const std::vector<float>& values) const {
+void Step::note(int32_t layer, const char* point, std::span<const float> values) const {
   if (trace == nullptr) return;
   const size_t width = values.size() / rows.size();
   for (size_t row = 0; row < rows.size(); ++row) {
@@ -215,11 +255,11 @@ void Step::note(int32_t layer, const char* point, const std::vector<float>& valu
   }
 }
 
-std::vector<float> lin(Step& step, const std::vector<float>& x, const Weight& weight) {
+std::span<float> lin(Step& step, std::span<const float> x, const Weight& weight) {
   const auto rows = static_cast<int64_t>(x.size()) / weight.cols;
-  std::vector<float> y(static_cast<size_t>(rows * weight.rows));
-  if (rows > 0)
-    kernels::product(step.pool, {x.data(), rows, weight.cols}, weight, y.data(), weight.rows);
+  const std::span<float> y = step.floats(rows * weight.rows);
+  kernels::product_of(step.work.bench(), {x.data(), rows, weight.cols}, weight, y.data(),
+                      weight.rows);
   return y;
 }
 
@@ -230,29 +270,29 @@ std::vector<float> decode_all(const Weight& weight) {
   return out;
 }
 
-void keep_late_rows(Step& step, std::vector<float>& x, std::vector<float>& pre) {
-  std::vector<size_t> kept;
+void keep_late_rows(Step& step, std::span<float>& x, std::span<float>& pre) {
+  const ArenaScope scope(step.work.arena());
+  const std::span<size_t> kept = step.work.arena().take<size_t>(step.num_rows());
+  size_t num_kept = 0;
   std::fill(step.segment_rows.begin(), step.segment_rows.end(), 0);
   for (size_t row = 0; row < step.rows.size(); ++row) {
     const Row& at = step.rows[row];
     if (at.position < step.state(at).late_from()) continue;
     const auto segment = static_cast<size_t>(at.segment);
-    if (step.segment_rows[segment]++ == 0)
-      step.first_row[segment] = static_cast<int64_t>(kept.size());
-    kept.push_back(row);
+    if (step.segment_rows[segment]++ == 0) step.first_row[segment] = static_cast<int64_t>(num_kept);
+    kept[num_kept++] = row;
   }
-  if (kept.size() == step.rows.size()) return;
+  if (num_kept == step.rows.size()) return;
   // Rows only move towards the front.
-  const auto gather = [&kept, num_rows = step.rows.size()](auto& values) {
+  const auto gather = [&kept, num_kept, num_rows = step.rows.size()](auto& values) {
     const size_t width = values.size() / num_rows;
-    for (size_t i = 0; i < kept.size(); ++i) {
+    for (size_t i = 0; i < num_kept; ++i) {
       if (kept[i] != i) {
-        std::move(values.begin() + static_cast<int64_t>(kept[i] * width),
-                  values.begin() + static_cast<int64_t>((kept[i] + 1) * width),
-                  values.begin() + static_cast<int64_t>(i * width));
+        std::copy_n(values.begin() + static_cast<int64_t>(kept[i] * width), width,
+                    values.begin() + static_cast<int64_t>(i * width));
       }
     }
-    values.resize(kept.size() * width);
+    values = values.first(num_kept * width);
   };
   gather(x);
   gather(pre);
@@ -260,7 +300,9 @@ void keep_late_rows(Step& step, std::vector<float>& x, std::vector<float>& pre) 
   gather(step.turn_window);
   gather(step.turn_compress);
   gather(step.chosen);
+  gather(step.num_chosen);
   gather(step.candidates);
+  gather(step.num_candidates);
   gather(step.number);
   gather(step.rows);
 }
@@ -274,14 +316,14 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
-Result<Model> Model::create(const Checkpoint& checkpoint, std::vector<int32_t> token_map,
-                            const Replay& replay) {
-  if (!checkpoint.config().engram_layer_ids.empty()) {
-    if (auto checked = check_token_map(checkpoint.config(), token_map); !checked)
+Result<Model> Model::create(const ModelConfig& config, const ModelWeights& weights,
+                            std::vector<int32_t> token_map, const Replay& replay) {
+  if (!config.engram_layer_ids.empty()) {
+    if (auto checked = check_token_map(config, token_map); !checked)
       return std::move(checked).error();
   }
   auto state = std::make_unique<State>();
-  state->parts = make_parts(checkpoint, std::move(token_map));
+  state->parts = make_parts(config, weights, std::move(token_map));
   state->parts.replay = replay;
   return Model(std::move(state));
 }
@@ -309,21 +351,22 @@ KvShape kv_shape(const ModelConfig& c, const Replay& replay) {
   return shape;
 }
 
-void Model::forward(WorkerPool& pool, std::span<const Segment> batch,
+void Model::forward(Workspace& work, std::span<const Segment> batch,
                     std::span<const int64_t> wanted, float* logits, Trace* trace) const {
   const FlushDenormals flush;
   const ModelConfig& c = config();
-  Step step{.model = state_->parts, .pool = pool, .segments = batch, .trace = trace};
+  const ArenaScope scope(work.arena());
+  Step step{.model = state_->parts, .work = work, .segments = batch, .trace = trace};
+  number_rows(step);
+  prepare_choice(step);
   embed(step);
-  std::vector<float> pre(step.rows.size() * static_cast<size_t>(c.hc_mult), 0.0F);
-  for (size_t row = 0; row < step.rows.size(); ++row)
-    pre[row * static_cast<size_t>(c.hc_mult)] = 1.0F;
+  std::span<float> pre = step.floats(step.num_rows() * c.hc_mult);
+  std::fill(pre.begin(), pre.end(), 0.0F);
+  for (int64_t row = 0; row < step.num_rows(); ++row)
+    pre[static_cast<size_t>(row * c.hc_mult)] = 1.0F;
   for (int32_t layer = 0; layer < c.num_hidden_layers && !step.rows.empty(); ++layer)
     run_layer(step, layer, pre);
-  if (!wanted.empty()) {
-    const std::vector<float> hidden = collapse_and_norm(step, pre, state_->parts.norm);
-    head(step, hidden, wanted, logits);
-  }
+  if (!wanted.empty()) head(step, collapse_and_norm(step, pre, state_->parts.norm), wanted, logits);
   commit(step);
 }
 

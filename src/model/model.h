@@ -8,11 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "base/worker_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "kv/sequence_state.h"
 #include "model/replay.h"
 #include "model/trace.h"
+#include "model/workspace.h"
 #include "stoker/result.h"
 
 namespace stoker {
@@ -36,15 +36,15 @@ struct Segment {
 /// Sizes of a sequence's state under a configuration.
 KvShape kv_shape(const ModelConfig& config, const Replay& replay = {});
 
-/// Immutable after create(); borrows the checkpoint's weights, so it must not outlive the
-/// checkpoint.
+/// Immutable after create(); borrows the config and the weights, packed or as a checkpoint has
+/// them, so it must not outlive them.
 class Model {
  public:
   /// token_map: Engram's class of each id, [vocab_size], each in [0, engram_compressed_vocab_size);
   /// ignored without Engram. replay: of make_replay for this config. Error: kCorruptData for a map
   /// of another size or with a class out of range.
-  static Result<Model> create(const Checkpoint& checkpoint, std::vector<int32_t> token_map,
-                              const Replay& replay = {});
+  static Result<Model> create(const ModelConfig& config, const ModelWeights& weights,
+                              std::vector<int32_t> token_map, const Replay& replay = {});
 
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
@@ -57,10 +57,10 @@ class Model {
   /// Runs every row of the batch, makes the captures, advances each segment's state, and writes the
   /// logits of the rows that are wanted. batch: no state twice; wanted: flat row numbers (segments
   /// in order), ascending, none before its state's late_from(); logits [wanted, vocab_size] f32.
-  /// trace may be null; it sees the rows of all segments in order. The pool is used by this call
-  /// alone meanwhile. Cannot fail: values that overflow become logits that are not finite, in their
-  /// own sequence only. Source: tools/reference/v41/model.py, Model.forward.
-  void forward(WorkerPool& pool, std::span<const Segment> batch, std::span<const int64_t> wanted,
+  /// trace may be null; it sees the rows of all segments in order. The workspace is used by this
+  /// call alone meanwhile. Cannot fail: values that overflow become logits that are not finite, in
+  /// their own sequence only. Source: tools/reference/v41/model.py, Model.forward.
+  void forward(Workspace& work, std::span<const Segment> batch, std::span<const int64_t> wanted,
                float* logits, Trace* trace) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "model/packed_weights.h"
 #include "support/golden.h"
 
 namespace stoker {
@@ -24,7 +25,7 @@ class ModelTest : public ::testing::Test {
         Checkpoint::open(std::string(STOKER_SOURCE_DIR) + "/tests/data/small/checkpoint", 1);
     ASSERT_TRUE(opened) << opened.error().message;
     checkpoint_ = std::make_unique<Checkpoint>(*std::move(opened));
-    auto model = Model::create(*checkpoint_, token_map());
+    auto model = Model::create(checkpoint_->config(), checkpoint_->weights(), token_map());
     ASSERT_TRUE(model) << model.error().message;
     model_ = std::make_unique<Model>(*std::move(model));
     const KvShape shape = kv_shape(checkpoint_->config());
@@ -60,14 +61,18 @@ class ModelTest : public ::testing::Test {
     EXPECT_TRUE(state && state->reserve(256));
     return *std::move(state);
   }
+  static Workspace workspace(WorkerPool& pool) {
+    return {checkpoint_->config(), pool, *kernels::default_plan(), 64};
+  }
   static int64_t vocab() { return checkpoint_->config().vocab_size; }
 
   // Logits of every row of `prompt`, run in chunks (the last length repeats), each step together
   // with the next rows of `others` where they have any left.
-  static std::vector<float> run(WorkerPool& pool, const std::vector<int32_t>& prompt,
+  static std::vector<float> run(Workspace& work, const std::vector<int32_t>& prompt,
                                 const std::vector<int64_t>& chunks,
                                 const std::vector<std::vector<int32_t>>& others = {},
-                                Trace* trace = nullptr) {
+                                Trace* trace = nullptr, const Model* model = nullptr) {
+    if (model == nullptr) model = model_.get();
     std::vector<SequenceState> states;
     for (size_t i = 0; i <= others.size(); ++i) states.push_back(new_state());
     std::vector<float> all;
@@ -88,7 +93,7 @@ class ModelTest : public ::testing::Test {
       std::vector<int64_t> wanted;
       for (size_t i = 0; i < count; ++i) wanted.push_back(first + static_cast<int64_t>(i));
       std::vector<float> logits(count * static_cast<size_t>(vocab()));
-      model_->forward(pool, batch, wanted, logits.data(), trace);
+      model->forward(work, batch, wanted, logits.data(), trace);
       all.insert(all.end(), logits.begin(), logits.end());
       done += count;
     }
@@ -128,8 +133,32 @@ TEST_F(ModelTest, LogitsForEveryChunkingAndThreadCount) {
   const auto expected = golden_->f32("prompt.logits");
   for (const int threads : {1, 2, 3}) {
     WorkerPool pool(threads);
+    Workspace work = workspace(pool);
     for (const auto& chunks : kChunkings) {
-      EXPECT_TRUE(same_bits(run(pool, prompt, chunks), expected)) << told(chunks, threads);
+      EXPECT_TRUE(same_bits(run(work, prompt, chunks), expected)) << told(chunks, threads);
+    }
+  }
+}
+
+// Packed weights on every level of this processor, with few rows and with many.
+TEST_F(ModelTest, LogitsOfPackedWeights) {
+  const auto prompt = ids("prompt.ids");
+  const auto expected = golden_->f32("prompt.logits");
+  WorkerPool pool(2);
+  const PackedWeights packed = PackedWeights::make(checkpoint_->weights(), pool);
+  const auto model = Model::create(checkpoint_->config(), packed.weights(), token_map());
+  ASSERT_TRUE(model);
+  int num_packed = 0;
+  ModelWeights weights = packed.weights();
+  for_each_matrix(weights, [&](const Weight& weight, bool /*parts*/) {
+    num_packed += static_cast<int>(is_packed(weight.format));
+  });
+  EXPECT_GT(num_packed, 300) << "nearly all";
+  for (const kernels::Isa isa : kernels::usable_levels()) {
+    Workspace work(checkpoint_->config(), pool, kernels::plan_of(isa), 64);
+    for (const auto& chunks : kChunkings) {
+      EXPECT_TRUE(same_bits(run(work, prompt, chunks, {}, nullptr, &*model), expected))
+          << isa_name(isa) << ", " << told(chunks, 2);
     }
   }
 }
@@ -140,17 +169,19 @@ TEST_F(ModelTest, LogitsBesideThreeOtherSequences) {
   const std::vector<std::vector<int32_t>> others = {some_ids(1, 40), some_ids(2, 9),
                                                     some_ids(3, 200)};
   WorkerPool pool(2);
+  Workspace work = workspace(pool);
   for (const auto& chunks : kChunkings) {
-    EXPECT_TRUE(same_bits(run(pool, prompt, chunks, others), expected)) << told(chunks, 2);
+    EXPECT_TRUE(same_bits(run(work, prompt, chunks, others), expected)) << told(chunks, 2);
   }
 }
 
 TEST_F(ModelTest, EveryTracePoint) {
   const auto prompt = ids("prompt.ids");
   WorkerPool pool(2);
+  Workspace work = workspace(pool);
   for (const auto& chunks : kChunkings) {
     Trace trace;
-    run(pool, prompt, chunks, {}, &trace);
+    run(work, prompt, chunks, {}, &trace);
     size_t num_points = 0;
     for (const auto& [name, tensor] : trace.floats) {
       const auto shape = golden_->shape("prompt." + name);
@@ -195,13 +226,14 @@ TEST_F(ModelTest, EveryTracePoint) {
 TEST_F(ModelTest, GreedyContinuation) {
   const auto expected = ids("decode.ids");
   WorkerPool pool(2);
+  Workspace work = workspace(pool);
   SequenceState state = new_state();
   std::vector<int32_t> next = ids("decode.prompt");
   std::vector<float> logits(static_cast<size_t>(vocab()));
   for (const int32_t token : expected) {
     const Segment segment{&state, next};
     const int64_t last = static_cast<int64_t>(next.size()) - 1;
-    model_->forward(pool, {&segment, 1}, {&last, 1}, logits.data(), nullptr);
+    model_->forward(work, {&segment, 1}, {&last, 1}, logits.data(), nullptr);
     const auto best =
         static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     ASSERT_EQ(best, token);
@@ -214,17 +246,20 @@ TEST_F(ModelTest, DecodeEqualsPrefillAtEveryLength) {
   const auto prompt = ids("prompt.ids");
   const auto expected = golden_->f32("prompt.logits");
   WorkerPool pool(1);
+  Workspace work = workspace(pool);
   for (int64_t n = 1; n < static_cast<int64_t>(prompt.size()); n += 5) {
-    EXPECT_TRUE(same_bits(run(pool, prompt, {n, 1}), expected)) << n;
+    EXPECT_TRUE(same_bits(run(work, prompt, {n, 1}), expected)) << n;
   }
 }
 
 TEST_F(ModelTest, RefusesATokenMapThatDoesNotFit) {
   auto map = token_map();
   map[5] = checkpoint_->config().engram_compressed_vocab_size;
-  EXPECT_EQ(Model::create(*checkpoint_, map).error().code, ErrorCode::kCorruptData);
+  EXPECT_EQ(Model::create(checkpoint_->config(), checkpoint_->weights(), map).error().code,
+            ErrorCode::kCorruptData);
   map.pop_back();
-  EXPECT_EQ(Model::create(*checkpoint_, map).error().code, ErrorCode::kCorruptData);
+  EXPECT_EQ(Model::create(checkpoint_->config(), checkpoint_->weights(), map).error().code,
+            ErrorCode::kCorruptData);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class ReplayTest : public ::testing::Test {
     for (const int64_t token_class : golden.i64("token_map"))
       map.push_back(static_cast<int32_t>(token_class));
     map.resize(static_cast<size_t>(config().vocab_size));
-    return *Model::create(*checkpoint_, map, replay);
+    return *Model::create(checkpoint_->config(), checkpoint_->weights(), map, replay);
   }
 
   static std::vector<int32_t> prompt_of(int64_t length) {
@@ -70,6 +70,7 @@ class ReplayTest : public ::testing::Test {
   static Logits finish(const Model& model, SequenceState& state, std::vector<int32_t> ids,
                        int64_t chunk) {
     WorkerPool pool(2);
+    Workspace work(config(), pool, *kernels::default_plan(), 64);
     Logits out;
     const size_t total = ids.size() + kDecoded;
     while (ids.size() < total) {
@@ -80,7 +81,7 @@ class ReplayTest : public ::testing::Test {
       const auto last = static_cast<int64_t>(rows) - 1;
       std::vector<float> logits(static_cast<size_t>(config().vocab_size));
       const std::span<const int64_t> wanted(&last, is_last ? 1 : 0);
-      model.forward(pool, {&segment, 1}, wanted, logits.data(), nullptr);
+      model.forward(work, {&segment, 1}, wanted, logits.data(), nullptr);
       if (!is_last) continue;
       ids.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
       out.push_back(std::move(logits));
@@ -214,6 +215,7 @@ TEST_F(ReplayTest, ImagesGiveTheBitsOfAnUninterruptedRun) {
         ASSERT_TRUE(first->reserve(320));
         first->set_late_from(whole ? with.late_from(256) : late_from);
         WorkerPool pool(2);
+        Workspace work(config(), pool, *kernels::default_plan(), 64);
         while (first->length() < 256) {
           const auto at = static_cast<size_t>(first->length());
           const size_t rows = std::min(static_cast<size_t>(chunk), ids.size() - at);
@@ -221,7 +223,7 @@ TEST_F(ReplayTest, ImagesGiveTheBitsOfAnUninterruptedRun) {
           const bool now = at + rows >= 256;
           const Segment segment{&*first, std::span(ids).subspan(at, rows),
                                 std::span(&capture, now ? 1 : 0)};
-          model.forward(pool, {&segment, 1}, {}, nullptr, nullptr);
+          model.forward(work, {&segment, 1}, {}, nullptr, nullptr);
         }
         auto second = SequenceState::create(*store, 8);
         second->share(std::span(first->blocks()).first(2));

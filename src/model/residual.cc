@@ -1,10 +1,8 @@
 // The residual streams: how they are mixed into the input of a sub-layer and how its output is
 // written back.
-#include <algorithm>
-
 #include "kernels/hyper_connection.h"
 #include "kernels/norm.h"
-#include "kernels/product.h"
+#include "kernels/products.h"
 #include "model/layers.h"
 #include "tensor/arith.h"
 
@@ -16,16 +14,16 @@ Mixes mixes(Step& step, const Weight& fn, const std::vector<float>& base,
   const int64_t hc = c.hc_mult;
   const int64_t width = hc * c.hidden_size;
   const int64_t num_coefficients = (2 + hc) * hc;
-  std::vector<float> m(static_cast<size_t>(step.num_rows() * num_coefficients));
-  kernels::product_parts(step.pool, {step.streams.data(), step.num_rows(), width}, fn, m.data(),
-                         num_coefficients);
-  Mixes out{std::vector<float>(static_cast<size_t>(step.num_rows() * hc)),
-            std::vector<float>(static_cast<size_t>(step.num_rows() * hc)),
-            std::vector<float>(static_cast<size_t>(step.num_rows() * hc * hc))};
+  const int64_t rows = step.num_rows();
+  const Mixes out{step.floats(rows * hc), step.floats(rows * hc), step.floats(rows * hc * hc)};
+  const ArenaScope scope(step.work.arena());
+  float* m = step.floats(rows * num_coefficients).data();
+  kernels::parts_product_of(step.work.bench(), {step.streams.data(), rows, width}, fn, m,
+                            num_coefficients);
   const kernels::MixParams params{c.hc_mult, c.hc_sinkhorn_iters, c.hc_eps, scale.data(),
                                   base.data()};
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
-    float* projected = m.data() + row * num_coefficients;
+  step.for_each_row([&](int64_t row, int /*worker*/) {
+    float* projected = m + row * num_coefficients;
     const float inverse =
         arith::inverse_rms(step.streams.data() + row * width, width, c.rms_norm_eps);
     for (int64_t i = 0; i < num_coefficients; ++i) projected[i] = projected[i] * inverse;
@@ -35,12 +33,12 @@ Mixes mixes(Step& step, const Weight& fn, const std::vector<float>& base,
   return out;
 }
 
-std::vector<float> collapse_and_norm(Step& step, const std::vector<float>& pre,
-                                     const std::vector<float>& norm) {
+std::span<float> collapse_and_norm(Step& step, std::span<const float> pre,
+                                   const std::vector<float>& norm) {
   const ModelConfig& c = step.config();
   const int64_t hidden = c.hidden_size;
-  std::vector<float> x(static_cast<size_t>(step.num_rows() * hidden));
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+  const std::span<float> x = step.floats(step.num_rows() * hidden);
+  step.for_each_row([&](int64_t row, int /*worker*/) {
     float* out = x.data() + row * hidden;
     kernels::collapse(step.streams.data() + row * c.hc_mult * hidden, pre.data() + row * c.hc_mult,
                       c.hc_mult, hidden, out);
@@ -49,11 +47,11 @@ std::vector<float> collapse_and_norm(Step& step, const std::vector<float>& pre,
   return x;
 }
 
-void expand(Step& step, const std::vector<float>& y, const Mixes& mixes) {
+void expand(Step& step, std::span<const float> y, const Mixes& mixes) {
   const ModelConfig& c = step.config();
   const int64_t hc = c.hc_mult;
   const int64_t hidden = c.hidden_size;
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
+  step.for_each_row([&](int64_t row, int /*worker*/) {
     kernels::expand(y.data() + row * hidden, mixes.post.data() + row * hc,
                     mixes.comb.data() + row * hc * hc, c.hc_mult, hidden,
                     step.streams.data() + row * hc * hidden);

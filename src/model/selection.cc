@@ -1,11 +1,11 @@
-// Long-range memory: groups of tokens compressed to latents, and the indexer that picks which of
-// them a token attends to.
+// The indexer: which compressed rows a token attends to. Entries are scored in pieces, all of a
+// row's scores are kept until its choice, and as many rows go together as their scores have room
+// for.
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/compress.h"
 #include "kernels/index.h"
-#include "kernels/norm.h"
+#include "kernels/products.h"
 #include "kernels/rope.h"
 #include "model/layers.h"
 #include "tensor/arith.h"
@@ -13,99 +13,20 @@
 namespace stoker {
 namespace {
 
-// A group that ended in this step: whose it is, and the position of its first token.
-struct Group {
-  int32_t segment = 0;
-  int64_t position = 0;
-};
+constexpr int64_t kGroupRows = 16;       // of a segment, scored together: keys are decoded once
+constexpr int64_t kPieceEntries = 1024;  // of a group
+constexpr int64_t kMaxScores =
+    1 << 19;  // of the rows that go together, or of one row: in the caches
 
-// Closed groups of a step and their pooled vectors [groups, head_dim].
-struct Groups {
-  std::vector<Group> groups;
-  std::vector<float> latents;
-};
-
-// Adds the rows of one segment to its open group; closes groups as they fill. kv, gate [rows of the
-// segment, dim].
-void close_groups(const Segment& segment, int32_t segment_number, size_t source, int32_t ratio,
-                  const float* kv, const float* gate, int64_t dim, Groups& out) {
-  SequenceState& state = *segment.state;
-  std::vector<float> group_kv(static_cast<size_t>(ratio * dim));
-  std::vector<float> group_gate(static_cast<size_t>(ratio * dim));
-  int32_t filled = state.num_open(source);
-  std::copy_n(state.open_kv(source), filled * dim, group_kv.begin());
-  std::copy_n(state.open_gate(source), filled * dim, group_gate.begin());
-  const auto num_rows = static_cast<int64_t>(segment.ids.size());
-  for (int64_t row = 0; row < num_rows; ++row) {
-    std::copy_n(kv + row * dim, dim, group_kv.begin() + filled * dim);
-    std::copy_n(gate + row * dim, dim, group_gate.begin() + filled * dim);
-    if (++filled < ratio) continue;
-    filled = 0;
-    const int64_t position = state.length() + row + 1 - ratio;
-    if (position < state.shared_until()) continue;  // it is there
-    out.groups.push_back({segment_number, position});
-    out.latents.resize(out.groups.size() * static_cast<size_t>(dim));
-    kernels::pool_group(group_kv.data(), group_gate.data(), ratio, dim,
-                        out.latents.data() + (out.groups.size() - 1) * static_cast<size_t>(dim));
-  }
-  std::copy_n(group_kv.begin(), filled * dim, state.open_kv(source));
-  std::copy_n(group_gate.begin(), filled * dim, state.open_gate(source));
-}
-
-// The groups that end with the rows of this step and are not in shared blocks, pooled but not yet
-// normalised.
-Groups pool(Step& step, int32_t layer, const std::vector<float>& x) {
-  const ModelConfig& c = step.config();
-  const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
-  const int64_t dim = c.head_dim;
-  Groups out;
-  std::vector<float> kv = lin(step, x, w.compressor_wkv);
-  if (c.compress_ratios[static_cast<size_t>(layer)] == 1) {  // a group is a token: nothing to weigh
-    for (size_t row = 0; row < step.rows.size(); ++row) {
-      const Row& at = step.rows[row];
-      if (at.position < step.state(at).shared_until()) continue;  // it is there
-      out.groups.push_back({at.segment, at.position});
-      const auto first = kv.begin() + static_cast<int64_t>(row) * dim;
-      out.latents.insert(out.latents.end(), first, first + dim);
-    }
-    return out;
-  }
-  const std::vector<float> gate = lin(step, x, w.compressor_wgate);
-  const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
-  for (size_t s = 0; s < step.segments.size(); ++s) {
-    close_groups(step.segments[s], static_cast<int32_t>(s), number,
-                 c.compress_ratios[static_cast<size_t>(layer)], kv.data() + step.first_row[s] * dim,
-                 gate.data() + step.first_row[s] * dim, dim, out);
-  }
-  return out;
-}
-
-// Rows of one segment that are scored together, and the entries that the last of them sees.
+// Rows of one segment that are scored together, and where: the scores of row first + i are at
+// scores + i * width.
 struct RowGroup {
   int64_t first = 0;
   int64_t count = 0;
-  int64_t visible = 0;
+  int64_t width = 0;  // entries of the last of them
+  int64_t scores = 0;
+  int64_t first_piece = 0;
 };
-
-// Groups in the order of the rows. A group decodes each key once; it is not so large that its
-// scores leave the caches.
-std::vector<RowGroup> row_groups(const Step& step, int32_t ratio) {
-  constexpr int64_t kMaxRows = 16;
-  constexpr int64_t kMaxScores = int64_t{1} << 18;
-  std::vector<RowGroup> groups;
-  for (int64_t row = 0; row < step.num_rows(); ++row) {
-    const Row& at = step.rows[static_cast<size_t>(row)];
-    const int64_t visible = (at.position + 1) / ratio;
-    RowGroup* last = groups.empty() ? nullptr : &groups.back();
-    const bool fits = last != nullptr && last->count < kMaxRows &&
-                      step.rows[static_cast<size_t>(last->first)].segment == at.segment &&
-                      (last->count + 1) * visible <= kMaxScores;
-    if (!fits) last = &groups.emplace_back(RowGroup{row, 0, 0});
-    ++last->count;
-    last->visible = visible;
-  }
-  return groups;
-}
 
 // What selection at one layer works on.
 struct Selection {
@@ -113,167 +34,201 @@ struct Selection {
   int32_t layer = 0;
   size_t source = 0;
   int32_t ratio = 1;
-  const float* q = nullptr;                  // [rows, heads, dim]
-  const float* weights = nullptr;            // [rows, heads]
-  std::vector<std::vector<float>> traced{};  // [rows], where a trace is kept
+  bool among_candidates = false;
+  float* q = nullptr;              // [rows, heads, dim]
+  const float* weights = nullptr;  // [rows, heads]
+  const float* arranged = nullptr;
+  float* scores = nullptr;  // of the rows that go together
 
-  kernels::IndexQueries queries(int64_t first, int64_t count) const {
-    const ModelConfig& c = step.config();
-    return {q + first * c.index_n_heads * c.index_head_dim, weights + first * c.index_n_heads,
-            count, c.index_n_heads, c.index_head_dim};
+  int64_t visible(int64_t row) const {
+    return (step.rows[static_cast<size_t>(row)].position + 1) / ratio;
+  }
+  // Entries that the row chooses among.
+  int64_t num_entries(int64_t row) const {
+    if (!among_candidates) return visible(row);
+    const std::span<const int32_t> blocks = step.candidates_of(row);
+    const int64_t size = step.config().candidate_block_size;
+    if (blocks.empty()) return 0;
+    const int64_t all = static_cast<int64_t>(blocks.size()) * size;
+    return all - std::max<int64_t>(0, (int64_t{blocks.back()} + 1) * size - visible(row));
+  }
+  // The entry at place `i` of the row's. Only the last block can be cut short.
+  int64_t entry(int64_t row, int64_t i) const {
+    if (!among_candidates) return i;
+    const int64_t size = step.config().candidate_block_size;
+    return step.candidates_of(row)[static_cast<size_t>(i / size)] * size + i % size;
   }
 };
 
-// Chooses among all entries that a row can see; at the candidate source also the blocks that later
-// layers look at.
-void select_among_all(Selection& s, const RowGroup& group) {
+// Rows from `first` on that go together, in groups. Returns the number of groups.
+int64_t make_groups(const Selection& s, int64_t first, std::span<RowGroup> groups,
+                    int64_t& num_pieces) {
+  int64_t num_groups = 0;
+  int64_t used = 0;
+  num_pieces = 0;
+  for (int64_t row = first; row < s.step.num_rows();) {
+    const int32_t segment = s.step.rows[static_cast<size_t>(row)].segment;
+    RowGroup group{row, 1, s.num_entries(row), used, num_pieces};
+    while (!s.among_candidates && group.count < kGroupRows &&
+           row + group.count < s.step.num_rows() &&
+           s.step.rows[static_cast<size_t>(row + group.count)].segment == segment) {
+      const int64_t width = s.num_entries(row + group.count);
+      if (used + (group.count + 1) * width > kMaxScores) break;
+      ++group.count;
+      group.width = width;
+    }
+    if (num_groups > 0 && used + group.count * group.width > kMaxScores) break;
+    groups[static_cast<size_t>(num_groups++)] = group;
+    used += group.count * group.width;
+    num_pieces += (group.width + kPieceEntries - 1) / kPieceEntries;
+    row += group.count;
+  }
+  return num_groups;
+}
+
+// Scores of entries [begin, begin + kPieceEntries) of a group.
+void score_piece(const Selection& s, const RowGroup& group, int64_t begin, float* scratch) {
   const ModelConfig& c = s.step.config();
   const SequenceState& state = s.step.state(s.step.rows[static_cast<size_t>(group.first)]);
-  std::vector<float> scores(static_cast<size_t>(group.count * group.visible));
-  for (int64_t entry = 0; entry < group.visible;) {
-    const int64_t count = std::min(state.entries_together(s.source, entry), group.visible - entry);
-    kernels::index_scores(s.queries(group.first, group.count), state.index_key(s.source, entry),
-                          count, scores.data() + entry, group.visible);
-    entry += count;
-  }
-  for (int64_t i = 0; i < group.count; ++i) {
-    const auto row = static_cast<size_t>(group.first + i);
-    const int64_t visible = (s.step.rows[row].position + 1) / s.ratio;
-    const float* own = scores.data() + i * group.visible;
-    if (s.layer == c.candidate_source_layer_id) {
-      kernels::candidate_blocks(own, visible, c.candidate_topk_blocks, c.candidate_block_size,
-                                s.step.candidates[row]);
-    }
-    kernels::top_indices(own, visible, c.index_topk, s.step.chosen[row]);
-    if (!s.traced.empty()) s.traced[row].assign(own, own + visible);
-  }
+  const int64_t end = std::min(begin + kPieceEntries, group.width);
+  const uint8_t* keys[kPieceEntries];
+  for (int64_t i = begin; i < end; ++i)
+    keys[i - begin] = state.index_key(s.source, s.entry(group.first, i));
+  const int64_t heads = c.index_n_heads;
+  kernels::IndexJob job;
+  job.q = {s.arranged + group.first * heads * kernels::kRunSteps, s.step.num_rows() * heads,
+           group.count * heads, nullptr};
+  job.weights = s.weights + group.first * heads;
+  job.rows = group.count;
+  job.heads = c.index_n_heads;
+  job.dim = c.index_head_dim;
+  job.keys = keys;
+  job.n = end - begin;
+  job.scratch = scratch;
+  job.scores = s.scores + group.scores + begin;
+  job.stride = group.width;
+  s.step.work.plan().index_scores->index_scores(job);
 }
 
-// Chooses among the entries of a row's candidate blocks.
-void select_among_candidates(Selection& s, int64_t row) {
+// Chooses for one row from its scores.
+void choose(const Selection& s, int64_t row, const float* scores, int32_t* list, float* best) {
   const ModelConfig& c = s.step.config();
-  const auto at = static_cast<size_t>(row);
-  const int64_t visible = (s.step.rows[at].position + 1) / s.ratio;
-  const SequenceState& state = s.step.state(s.step.rows[at]);
-  const auto record = static_cast<size_t>(index_record_bytes(c.index_head_dim));
-  const size_t most =
-      static_cast<size_t>(c.candidate_topk_blocks) * static_cast<size_t>(c.candidate_block_size);
-  std::vector<int32_t> entries;
-  std::vector<uint8_t> keys;  // theirs, one after the other
-  entries.reserve(most);
-  keys.reserve(most * record);
-  for (const int64_t block : s.step.candidates[at]) {
-    const int64_t begin = std::min(block * c.candidate_block_size, visible);
-    const int64_t end = std::min(begin + c.candidate_block_size, visible);
-    for (int64_t entry = begin; entry < end;) {
-      const auto count =
-          static_cast<size_t>(std::min(state.entries_together(s.source, entry), end - entry));
-      const uint8_t* first = state.index_key(s.source, entry);
-      keys.insert(keys.end(), first, first + count * record);
-      for (size_t i = 0; i < count; ++i) entries.push_back(static_cast<int32_t>(entry++));
-    }
+  Step& step = s.step;
+  const int64_t n = s.num_entries(row);
+  if (s.layer == c.candidate_source_layer_id) {
+    const int64_t count = kernels::candidate_blocks(scores, n, c.candidate_topk_blocks,
+                                                    c.candidate_block_size, best, list);
+    std::copy_n(list, count, step.candidates.begin() + row * step.max_candidates);
+    step.num_candidates[static_cast<size_t>(row)] = static_cast<int32_t>(count);
   }
-  std::vector<float> scores(entries.size());
-  kernels::index_scores(s.queries(row, 1), keys.data(), static_cast<int64_t>(entries.size()),
-                        scores.data(), static_cast<int64_t>(scores.size()));
-  std::vector<int32_t>& chosen = s.step.chosen[at];
-  kernels::top_indices(scores.data(), static_cast<int64_t>(scores.size()), c.index_topk, chosen);
-  for (int32_t& index : chosen) index = entries[static_cast<size_t>(index)];
-  if (s.traced.empty()) return;
-  s.traced[at].assign(static_cast<size_t>(visible), arith::kNegInf);
-  for (size_t i = 0; i < entries.size(); ++i)
-    s.traced[at][static_cast<size_t>(entries[i])] = scores[i];
+  const int64_t count = kernels::top_indices(scores, n, c.index_topk, list);
+  int32_t* chosen = step.chosen.data() + row * step.max_chosen;
+  for (int64_t i = 0; i < count; ++i) chosen[i] = static_cast<int32_t>(s.entry(row, list[i]));
+  step.num_chosen[static_cast<size_t>(row)] = static_cast<int32_t>(count);
 }
 
-// Index queries of every row, rotated and rounded to the keys' format: [rows, heads, dim].
-std::vector<float> index_queries(Step& step, const Weight& wq_b, const std::vector<float>& q_low) {
+void trace_row(const Selection& s, int64_t row, const float* scores) {
+  std::vector<float> all(static_cast<size_t>(s.visible(row)), arith::kNegInf);
+  for (int64_t i = 0; i < s.num_entries(row); ++i)
+    all[static_cast<size_t>(s.entry(row, i))] = scores[i];
+  s.step.trace->note(trace_name(s.layer, "index_scores"), all);
+  s.step.trace->note_integers(trace_name(s.layer, "selected"), s.step.chosen_of(row));
+}
+
+// Scores and chooses for all rows.
+void run(Selection& s, int64_t max_entries) {
+  const ModelConfig& c = s.step.config();
+  Arena& arena = s.step.work.arena();
+  const int64_t threads = s.step.work.pool().num_threads();
+  const std::span<RowGroup> groups = arena.take<RowGroup>(s.step.num_rows());
+  const int64_t scratch_floats =
+      kernels::index_scratch_floats(kGroupRows, c.index_n_heads, c.index_head_dim);
+  const std::span<float> scratch = s.step.floats(threads * scratch_floats);
+  const int64_t most = std::max<int64_t>(c.index_topk, c.candidate_topk_blocks);
+  const int64_t list_size = kernels::top_list_size(max_entries, most);
+  const std::span<int32_t> lists = arena.take<int32_t>(threads * list_size);
+  const int64_t num_blocks = max_entries / std::max(c.candidate_block_size, 1) + 1;
+  const std::span<float> best = s.step.floats(threads * num_blocks);
+  s.scores =
+      s.step.floats(std::min(s.step.num_rows() * max_entries, std::max(kMaxScores, max_entries)))
+          .data();
+  for (int64_t first = 0; first < s.step.num_rows();) {
+    int64_t num_pieces = 0;
+    const int64_t num_groups = make_groups(s, first, groups, num_pieces);
+    s.step.work.pool().run(num_pieces, [&](int64_t piece, int worker) {
+      const auto after = std::upper_bound(
+          groups.begin(), groups.begin() + num_groups, piece,
+          [](int64_t at, const RowGroup& group) { return at < group.first_piece; });
+      const RowGroup& group = *(after - 1);
+      score_piece(s, group, (piece - group.first_piece) * kPieceEntries,
+                  scratch.data() + worker * scratch_floats);
+    });
+    const RowGroup& last = groups[static_cast<size_t>(num_groups - 1)];
+    const int64_t end = last.first + last.count;
+    const auto scores_of = [&](int64_t row) {
+      const auto after =
+          std::upper_bound(groups.begin(), groups.begin() + num_groups, row,
+                           [](int64_t at, const RowGroup& group) { return at < group.first; });
+      const RowGroup& group = *(after - 1);
+      return s.scores + group.scores + (row - group.first) * group.width;
+    };
+    s.step.work.pool().run(end - first, [&](int64_t i, int worker) {
+      choose(s, first + i, scores_of(first + i), lists.data() + worker * list_size,
+             best.data() + worker * num_blocks);
+    });
+    for (int64_t row = first; s.step.trace != nullptr && row < end; ++row)
+      trace_row(s, row, scores_of(row));
+    first = end;
+  }
+}
+
+// Index queries of every row, rotated and rounded to the keys' format, arranged for the kernels.
+std::span<float> arrange_queries(Selection& s) {
+  Step& step = s.step;
   const ModelConfig& c = step.config();
   const int64_t dim = c.index_head_dim;
+  const int64_t heads = c.index_n_heads;
   const int64_t pairs = c.qk_rope_head_dim / 2;
-  std::vector<float> q = lin(step, q_low, wq_b);
-  step.pool.run(step.num_rows(), [&](int64_t row, int /*worker*/) {
-    std::vector<uint8_t> record(static_cast<size_t>(index_record_bytes(dim)));
-    for (int64_t head = 0; head < c.index_n_heads; ++head) {
-      float* vector = q.data() + (row * c.index_n_heads + head) * dim;
-      kernels::rotate(vector, dim, step.turn_compress.data() + row * 2 * pairs, pairs, false);
-      encode_index(vector, dim, record.data());
-      decode_index(record.data(), dim, vector);
-    }
+  const int64_t all = step.num_rows() * heads;
+  const bool bf16_pairs = step.work.plan().index_scores->bf16_pairs;
+  const std::span<float> arranged =
+      step.floats(kernels::arranged_floats(WeightFormat::kFp4Panel, bf16_pairs, all, dim));
+  const int64_t record_bytes = index_record_bytes(dim);
+  const std::span<uint8_t> records =
+      step.work.arena().take<uint8_t>(step.work.pool().num_threads() * record_bytes);
+  step.work.pool().run(all, [&](int64_t i, int worker) {
+    float* vector = s.q + i * dim;
+    uint8_t* record = records.data() + worker * record_bytes;
+    kernels::rotate(vector, dim, step.turn_compress.data() + i / heads * 2 * pairs, pairs, false);
+    encode_index(vector, dim, record);
+    decode_index(record, dim, vector);
+    kernels::arrange(WeightFormat::kFp4Panel, bf16_pairs, vector, dim, i, all, arranged.data());
   });
-  return q;
+  return arranged;
 }
 
 }  // namespace
 
-void compress(Step& step, int32_t layer, const std::vector<float>& x) {
+void select(Step& step, int32_t layer, std::span<float> q, std::span<float> weights) {
   const ModelConfig& c = step.config();
-  const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
-  const BlockConstants& constants = step.model.layers[static_cast<size_t>(layer)];
-  const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
-  const int64_t dim = c.head_dim;
-  const int64_t key_dim = c.index_head_dim;
-  const int64_t pairs = c.qk_rope_head_dim / 2;
-
-  Groups pooled = pool(step, layer, x);
-  for (size_t i = 0; i < pooled.groups.size(); ++i) {
-    float* latent = pooled.latents.data() + i * static_cast<size_t>(dim);
-    kernels::rms_norm(latent, constants.compressor_norm.data(), dim, c.rms_norm_eps, latent);
-  }
-  std::vector<float> keys =
-      lin(step, pooled.latents, w.indexer_wk);  // from the latents before they are rotated
-  std::vector<float> turn(static_cast<size_t>(2 * pairs));
-  for (size_t i = 0; i < pooled.groups.size(); ++i) {
-    const Group& group = pooled.groups[i];
-    SequenceState& state = *step.segments[static_cast<size_t>(group.segment)].state;
-    const int64_t entry = group.position / c.compress_ratios[static_cast<size_t>(layer)];
-    kernels::rotation(group.position, step.model.freq_compress, turn.data());
-
-    float* key = keys.data() + i * static_cast<size_t>(key_dim);
-    kernels::rms_norm(key, constants.indexer_k_norm.data(), key_dim, c.rms_norm_eps, key);
-    kernels::rotate(key, key_dim, turn.data(), pairs, false);
-    encode_index(key, key_dim, state.index_key(number, entry));
-
-    float* latent = pooled.latents.data() + i * static_cast<size_t>(dim);
-    kernels::rotate(latent, dim, turn.data(), pairs, false);
-    encode_latent(latent, dim, state.latent(number, entry));
-  }
-}
-
-void select(Step& step, int32_t layer, const std::vector<float>& x,
-            const std::vector<float>& q_low) {
-  const ModelConfig& c = step.config();
-  const AttentionWeights& w = step.model.weights->layers[static_cast<size_t>(layer)].attn;
-  const int64_t heads = c.index_n_heads;
-  const int64_t width = heads * c.index_head_dim;
-  const std::vector<float> q = index_queries(step, w.indexer_wq_b, q_low);
-  std::vector<float> weights = lin(step, x, w.indexer_weights_proj);
+  const int64_t width = int64_t{c.index_n_heads} * c.index_head_dim;
   const auto scale = static_cast<float>(std::pow(static_cast<double>(width), -0.5));
   for (float& weight : weights) weight = weight * scale;
 
-  const int32_t ratio = c.compress_ratios[static_cast<size_t>(layer)];
+  const ArenaScope scope(step.work.arena());
   Selection selection{
       .step = step,
       .layer = layer,
       .source = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]),
-      .ratio = ratio,
+      .ratio = c.compress_ratios[static_cast<size_t>(layer)],
+      .among_candidates = c.candidate_source_layer_id >= 0 && layer > c.candidate_source_layer_id,
       .q = q.data(),
       .weights = weights.data()};
-  if (step.trace != nullptr) selection.traced.resize(step.rows.size());
-  if (c.candidate_source_layer_id >= 0 && layer > c.candidate_source_layer_id) {
-    step.pool.run(step.num_rows(), [&selection](int64_t row, int /*worker*/) {
-      select_among_candidates(selection, row);
-    });
-  } else {
-    const std::vector<RowGroup> groups = row_groups(step, ratio);
-    step.pool.run(static_cast<int64_t>(groups.size()), [&](int64_t group, int /*worker*/) {
-      select_among_all(selection, groups[static_cast<size_t>(group)]);
-    });
-  }
-  for (size_t row = 0; row < selection.traced.size(); ++row) {
-    step.trace->note(trace_name(layer, "index_scores"), selection.traced[row]);
-    step.trace->note_integers(trace_name(layer, "selected"),
-                              std::span<const int32_t>(step.chosen[row]));
-  }
+  selection.arranged = arrange_queries(selection).data();
+  int64_t max_entries = 0;
+  for (int64_t row = 0; row < step.num_rows(); ++row)
+    max_entries = std::max(max_entries, selection.num_entries(row));
+  run(selection, max_entries);
 }
 
 }  // namespace stoker

@@ -89,4 +89,11 @@ void decode_row(const Weight& weight, int64_t row, float* out) {
   }
 }
 
+void prefetch_row(const Weight& weight, int64_t row) {
+  constexpr int64_t kLine = 64;
+  const uint8_t* data = weight.data + row * weight.cols;
+  for (int64_t at = 0; at < weight.cols; at += kLine) __builtin_prefetch(data + at);
+  __builtin_prefetch(weight.scale + row * (weight.cols / kGroup));
+}
+
 }  // namespace stoker

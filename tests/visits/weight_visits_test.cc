@@ -4,53 +4,39 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "api/loaded_model.h"
 #include "engine/stepper.h"
-#include "support/counted_product.h"
+#include "model/packed_weights.h"
+#include "support/watched_kernels.h"
+#include "tensor/panels.h"
 
 namespace stoker::engine {
 namespace {
 
-using testing::ProductCounts;
+using testing::Reads;
 
 constexpr int64_t kSequences = 64;
 
-using Names = std::map<const uint8_t*, std::string>;
+// Where the panels of a packed matrix begin, or its groups of rows with kF32Parts.
+std::vector<const uint8_t*> panels_of(const Weight& w) {
+  const int64_t step = w.format == WeightFormat::kF32Parts ? 4 : 1;  // kernels/products.cc
+  const int64_t size = packed_size(w.format, 1, w.cols).data;
+  std::vector<const uint8_t*> out;
+  for (int64_t i = 0; i < num_pack_pieces(w); i += step) out.push_back(w.data + i * size);
+  return out;
+}
 
-// The matrices that a step of the backbone multiplies with, but for the routed experts.
-Names dense_weights(const ModelConfig& config, const ModelWeights& weights) {
-  Names names;
-  const auto add = [&names](const Weight& w, const std::string& name) {
-    if (w) names[w.data] = name;
-  };
-  for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
-    const BlockWeights& w = weights.layers[layer];
-    const std::string at = "layers." + std::to_string(layer) + ".";
-    add(w.hc_attn.fn, at + "hc_attn_fn");
-    add(w.hc_ffn.fn, at + "hc_ffn_fn");
-    add(w.engram.wkv, at + "engram.wkv");
-    add(w.attn.wq_a, at + "attn.wq_a");
-    add(w.attn.wq_b, at + "attn.wq_b");
-    add(w.attn.wkv, at + "attn.wkv");
-    for (int64_t group = 0; group < config.o_groups; ++group) {
-      add(rows_of(w.attn.wo_a, group * config.o_lora_rank, config.o_lora_rank),
-          at + "attn.wo_a, group " + std::to_string(group));
-    }
-    add(w.attn.wo_b, at + "attn.wo_b");
-    add(w.attn.compressor_wkv, at + "attn.compressor.wkv");
-    add(w.attn.compressor_wgate, at + "attn.compressor.wgate");
-    add(w.attn.indexer_wk, at + "attn.indexer.wk");
-    add(w.attn.indexer_wq_b, at + "attn.indexer.wq_b");
-    add(w.attn.indexer_weights_proj, at + "attn.indexer.weights_proj");
-    add(w.ffn.gate_weight, at + "ffn.gate");
-    add(w.ffn.shared_experts.w1, at + "ffn.shared_experts.w1");
-    add(w.ffn.shared_experts.w2, at + "ffn.shared_experts.w2");
-    add(w.ffn.shared_experts.w3, at + "ffn.shared_experts.w3");
-  }
-  add(weights.head, "head");
-  return names;
+// The packed matrices that a step of the backbone multiplies with, but for the routed experts.
+std::vector<Weight> dense_matrices(ModelWeights weights) {
+  weights.mtp = {};
+  for (BlockWeights& block : weights.layers) block.ffn.experts.clear();
+  std::vector<Weight> out;
+  for_each_matrix(weights, [&out](const Weight& w, bool /*parts*/) {
+    if (is_packed(w.format)) out.push_back(w);
+  });
+  return out;
 }
 
 class WeightVisits : public ::testing::Test {
@@ -62,7 +48,9 @@ class WeightVisits : public ::testing::Test {
     ASSERT_TRUE(loaded) << loaded.error().message;
     loaded_ = *std::move(loaded);
     auto stepper = Stepper::create(loaded_->model(), 2,
-                                   {.max_num_seqs = kSequences, .kv_budget_bytes = 64 << 20});
+                                   {.max_num_seqs = kSequences,
+                                    .kv_budget_bytes = 64 << 20,
+                                    .kernel_plan = testing::watched_plan()});
     ASSERT_TRUE(stepper) << stepper.error().message;
     stepper_ = *std::move(stepper);
     // Lengths of both parities, so that groups of two tokens close in every step.
@@ -81,35 +69,43 @@ class WeightVisits : public ::testing::Test {
   }
 
   // The visits of one step, in which all sequences have rows.
-  ProductCounts step() {
-    testing::count_products(true);
+  Reads step() {
+    testing::watch_reads(true);
     stepper_->step();
-    testing::count_products(false);
+    testing::watch_reads(false);
     EXPECT_EQ(stepper_->scheduler().running().size(), static_cast<size_t>(kSequences));
-    return testing::take_product_counts();
+    return testing::take_reads();
   }
 
-  // Takes what it knows out of `counts`.
-  void expect_each_once(ProductCounts& counts) {
-    const ModelWeights& weights = loaded_->checkpoint().weights();
-    for (const auto& [data, name] : dense_weights(loaded_->checkpoint().config(), weights)) {
-      EXPECT_EQ(counts[data], 1) << name;
-      counts.erase(data);
+  // How often every panel of a matrix was read; takes that out of `reads`.
+  static int64_t take(Reads& reads, const Weight& w) {
+    const std::vector<const uint8_t*> panels = panels_of(w);
+    const int64_t times = reads[panels[0]];
+    for (const uint8_t* panel : panels) {
+      EXPECT_EQ(reads[panel], times);
+      reads.erase(panel);
     }
+    return times;
+  }
+
+  void expect_each_once(Reads& reads) {
+    const ModelWeights& weights = loaded_->weights();
+    const std::vector<Weight> dense = dense_matrices(weights);
+    EXPECT_GT(dense.size(), weights.layers.size() * 12) << "all but what cannot be packed";
+    for (const Weight& w : dense) EXPECT_EQ(take(reads, w), 1) << w.rows << " x " << w.cols;
     int64_t num_experts = 0;
     for (const BlockWeights& layer : weights.layers) {
       for (const ExpertWeights& expert : layer.ffn.experts) {
-        const int64_t visits = counts[expert.w1.data];
-        EXPECT_LE(visits, 1) << "an expert of " << num_experts << " others";
-        EXPECT_EQ(counts[expert.w2.data], visits);
-        EXPECT_EQ(counts[expert.w3.data], visits);
-        num_experts += visits;
-        for (const Weight& w : {expert.w1, expert.w2, expert.w3}) counts.erase(w.data);
+        const int64_t times = take(reads, expert.w1);
+        EXPECT_LE(times, 1) << "an expert of " << num_experts << " others";
+        EXPECT_EQ(take(reads, expert.w2), times);
+        EXPECT_EQ(take(reads, expert.w3), times);
+        num_experts += times;
       }
     }
     EXPECT_GT(num_experts, static_cast<int64_t>(weights.layers.size()) * 2)
         << "64 rows of different sequences go to more than two experts a layer";
-    EXPECT_TRUE(counts.empty()) << counts.size() << " more matrices than are known";
+    EXPECT_TRUE(reads.empty()) << reads.size() << " more panels than are known";
   }
 
   std::shared_ptr<const LoadedModel> loaded_;
@@ -120,11 +116,11 @@ TEST_F(WeightVisits, EachWeightIsReadOnceInAStepOf64Sequences) {
   for (const BoundedReplay replay : {BoundedReplay::kOff, BoundedReplay::kExact}) {
     SCOPED_TRACE(static_cast<int>(replay));
     start(replay);
-    ProductCounts prefill = step();
+    Reads prefill = step();
     EXPECT_EQ(stepper_->metrics().total_prefill_rows.get(), 318);
     expect_each_once(prefill);
     for (int i = 0; i < 3; ++i) {
-      ProductCounts decode = step();
+      Reads decode = step();
       expect_each_once(decode);
     }
     EXPECT_EQ(stepper_->metrics().total_decode_rows.get(), 3 * kSequences);

@@ -19,10 +19,15 @@ std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_of(std::string_view name);
 
 /// Activations of a product as its kernels read them: runs of 64 steps (kernels/cpu/tile.h), in
-/// each run row after row. Rows are rounded to bf16, except for plain formats.
+/// each run row after row. Rows are rounded to bf16, except for plain formats. A product may use
+/// some of the rows.
 struct ArrangedRows {
-  const float* data = nullptr;  ///< [runs, rows, 64]
-  int64_t rows = 0;
+  const float* data = nullptr;     ///< [runs, all, 64], at the first row that is used
+  int64_t all = 0;                 ///< rows of a run
+  int64_t count = 0;               ///< rows that are used
+  const int32_t* index = nullptr;  ///< [count] which ones; null: the first `count`
+
+  [[gnu::always_inline]] const float* row(int64_t i) const { return data + (index != nullptr ? index[i] : i) * 64; }
 };
 
 inline constexpr int64_t kRunSteps = 64;
@@ -34,7 +39,7 @@ struct PanelJob {
   const uint8_t* scale = nullptr;  ///< kFp8Panel: the panel's
   int64_t cols = 0;
   ArrangedRows x;
-  float* y = nullptr;  ///< [x.rows, width], y_stride apart
+  float* y = nullptr;  ///< [x.count, width], y_stride apart
   int64_t y_stride = 0;
   int64_t width = 0;  ///< live rows of the panel, at most 64
 };

@@ -108,16 +108,12 @@ std::vector<float> arranged(WeightFormat format, const Kernels& kernels,
 std::vector<float> panel_product(const Kernels& kernels, const Weight& w,
                                  const std::vector<float>& x, int64_t rows) {
   const std::vector<float> ready = arranged(w.format, kernels, x, rows, w.cols);
+  const ArrangedRows x_rows{ready.data(), rows, rows, nullptr};
   std::vector<float> y(static_cast<size_t>(rows * w.rows), 7.0F);
   const PackedSize one = packed_size(w.format, 1, w.cols);
   for (int64_t panel = 0; panel < num_panels(w.rows); ++panel) {
-    kernels.panel({w.format,
-                   w.data + panel * one.data,
-                   w.scale + panel * one.scale,
-                   w.cols,
-                   {ready.data(), rows},
-                   y.data() + panel * kPanelRows,
-                   w.rows,
+    kernels.panel({w.format, w.data + panel * one.data, w.scale + panel * one.scale, w.cols, x_rows,
+                   y.data() + panel * kPanelRows, w.rows,
                    std::min(kPanelRows, w.rows - panel * kPanelRows)});
   }
   return y;
@@ -197,6 +193,36 @@ TEST_P(LevelsTest, EveryCodeWithEveryScale) {
       const std::vector<float> x(32, 0.75F);
       std::vector<float> want = plain_product(w.weight, x, 1);
       EXPECT_TRUE(same_bits(panel_product(*kernels_, packed.weight, x, 1), want)) << e;
+    }
+  }
+}
+
+// Rows of some, in any order and more than once.
+TEST_P(LevelsTest, ProductsOfChosenRows) {
+  Random random(8);
+  for (const WeightFormat format :
+       {WeightFormat::kFp4Group, WeightFormat::kFp8Tile, WeightFormat::kBf16}) {
+    const Stored w = random_matrix(format, 64, 160, random);
+    const Stored packed = pack(w.weight, false);
+    const std::vector<float> x = random.normals(9 * 160);
+    const std::vector<float> ready = arranged(packed.weight.format, *kernels_, x, 9, 160);
+    for (const std::vector<int32_t>& index :
+         {std::vector<int32_t>{7}, {3, 1}, {8, 0, 8, 2, 4, 1, 0}}) {
+      const auto count = static_cast<int64_t>(index.size());
+      std::vector<float> y(static_cast<size_t>(count * 64));
+      kernels_->panel({packed.weight.format,
+                       packed.data.data(),
+                       packed.scale.data(),
+                       160,
+                       {ready.data(), 9, count, index.data()},
+                       y.data(),
+                       64,
+                       64});
+      for (int64_t i = 0; i < count; ++i) {
+        const auto first = x.begin() + index[static_cast<size_t>(i)] * 160;
+        const std::vector<float> want = plain_product(w.weight, {first, first + 160}, 1);
+        EXPECT_TRUE(same_bits({y.begin() + i * 64, y.begin() + (i + 1) * 64}, want)) << i;
+      }
     }
   }
 }
@@ -314,7 +340,7 @@ TEST_P(LevelsTest, IndexScores) {
         static_cast<size_t>(index_scratch_floats(at.rows, at.heads, at.dim)));
     std::vector<float> scores(static_cast<size_t>(at.rows * at.keys));
     IndexJob job;
-    job.q = {ready.data(), at.rows * at.heads};
+    job.q = {ready.data(), at.rows * at.heads, at.rows * at.heads, nullptr};
     job.weights = weights.data();
     job.rows = at.rows;
     job.heads = at.heads;

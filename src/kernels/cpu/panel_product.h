@@ -71,15 +71,17 @@ template <class L, class Format, int T>
   }
   constexpr int64_t kBlockSteps = kPairsPerBlock * L::kStepsPerPair;
   const int64_t blocks = job.cols / kPanelBlock;
+  const float* x[T];
+  for (int t = 0; t < T; ++t) x[t] = job.x.row(t);
   const uint8_t* at = job.data;
   const uint8_t* scale = job.scale;
   for (int64_t block = 0; block < blocks; ++block, at += Format::kBlockBytes, scale += 2) {
     const int64_t step = block * kBlockSteps;
-    const float* x = job.x.data + step / kRunSteps * T * kRunSteps + step % kRunSteps;
+    const int64_t place = step / kRunSteps * job.x.all * kRunSteps + step % kRunSteps;
     Format::block(
         at, scale, [&](int pair, int v, typename L::Pair w) __attribute__((always_inline)) {
           for (int t = 0; t < T; ++t)
-            acc[t][v] = L::add_pair(w, x + t * kRunSteps + pair * L::kStepsPerPair, acc[t][v]);
+            acc[t][v] = L::add_pair(w, x[t] + place + pair * L::kStepsPerPair, acc[t][v]);
         });
   }
   alignas(64) float out[kPanelRows];
@@ -114,14 +116,19 @@ inline void many_rows(const PanelJob& job, int64_t steps, const Piece& piece) {
   alignas(64) float memory[kRunSteps * kPanelRows];
   alignas(64) float sums[kBlockRows * kPanelRows];
   const int64_t lanes = (job.width + 15) / 16 * 16;
-  for (int64_t first = 0; first < job.x.rows; first += kBlockRows) {
-    const int64_t rows = job.x.rows - first < kBlockRows ? job.x.rows - first : kBlockRows;
+  for (int64_t first = 0; first < job.x.count; first += kBlockRows) {
+    const int64_t rows = job.x.count - first < kBlockRows ? job.x.count - first : kBlockRows;
     for (int64_t step = 0; step < steps; step += kRunSteps) {
       const int64_t count = steps - step < kRunSteps ? steps - step : kRunSteps;
       TileArgs args;
       args.w = piece(step, count, memory);
       args.w_stride = kPanelRows;
-      args.x = job.x.data + (step / kRunSteps * job.x.rows + first) * kRunSteps;
+      args.x = job.x.data + step / kRunSteps * job.x.all * kRunSteps;
+      if (job.x.index != nullptr) {
+        args.index = job.x.index + first;
+      } else {
+        args.x += first * kRunSteps;
+      }
       args.x_row = kRunSteps;
       args.x_step = 1;
       args.steps = count;
@@ -139,7 +146,7 @@ inline void many_rows(const PanelJob& job, int64_t steps, const Piece& piece) {
 
 template <class L, class Format>
 void pair_product(const PanelJob& job) {
-  switch (job.x.rows <= L::kMaxFewRows ? job.x.rows : 0) {
+  switch (job.x.count <= L::kMaxFewRows ? job.x.count : 0) {
     case 1:
       return few_rows<L, Format, 1>(job);
     case 2:
@@ -168,9 +175,11 @@ template <class L>
   typename L::Float acc[kVectors<L>];
   for (int v = 0; v < kVectors<L>; ++v) acc[v] = L::zero();
   const uint8_t* at = job.data;
+  const float* row = job.x.row(0);
   for (int64_t k = 0; k < job.cols; k += 2, at += kPanelRows * 4) {
-    const auto first = L::broadcast(job.x.data + k);
-    const auto second = L::broadcast(job.x.data + k + 1);
+    const float* x = row + k / kRunSteps * job.x.all * kRunSteps + k % kRunSteps;
+    const auto first = L::broadcast(x);
+    const auto second = L::broadcast(x + 1);
     for (int v = 0; v < kVectors<L>; ++v) {
       if (v * L::kLanes % 16 == 0) __builtin_prefetch(at + v * L::kLanes * 4 + kPrefetchBytes);
       const auto words = L::load_words(at + v * L::kLanes * 4);
@@ -185,7 +194,7 @@ template <class L>
 
 template <class L>
 void bf16_product(const PanelJob& job) {
-  if (job.x.rows == 1) return one_row_bf16<L>(job);
+  if (job.x.count == 1) return one_row_bf16<L>(job);
   many_rows<L, Order::kAscending>(job, job.cols, [&](int64_t first, int64_t count, float* memory) {
     const uint8_t* at = job.data + first / 2 * kPanelRows * 4;
     for (int64_t k = 0; k < count; k += 2, at += kPanelRows * 4) {

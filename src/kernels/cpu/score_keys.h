@@ -95,7 +95,7 @@ void score_keys(const IndexJob& job) {
       TileArgs args;
       args.w = piece + step * kLaneKeys;
       args.w_stride = kLaneKeys;
-      args.x = job.q.data + step * num_queries;
+      args.x = job.q.data + step * job.q.all;
       args.x_row = kRunSteps;
       args.x_step = 1;
       args.steps = steps - step < kRunSteps ? steps - step : kRunSteps;

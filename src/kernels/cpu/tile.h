@@ -17,7 +17,9 @@ enum class Order { kPairs, kAscending };
 struct TileArgs {
   const float* w = nullptr;  ///< [steps, lanes], w_stride apart
   int64_t w_stride = 0;
-  const float* x = nullptr;  ///< step s of row r is at x[r * x_row + s * x_step]
+  const float* x = nullptr;  ///< step s of row r is at x[r * x_row + s * x_step],
+  const int32_t* index =
+      nullptr;  ///< or of x[index[r] * x_row + s * x_step] where this is not null
   int64_t x_row = 0;
   int64_t x_step = 0;
   int64_t steps = 0;
@@ -37,7 +39,8 @@ template <class L, Order kOrder, int T, int V>
     }
   }
   const float* x[T];
-  for (int t = 0; t < T; ++t) x[t] = args.x + t * args.x_row;
+  for (int t = 0; t < T; ++t)
+    x[t] = args.x + (args.index != nullptr ? args.index[t] : t) * args.x_row;
   const auto step = [&](const float* w, int64_t at) __attribute__((always_inline)) {
     Float lanes[V];
     for (int v = 0; v < V; ++v) lanes[v] = L::load(w + v * L::kLanes);
@@ -86,7 +89,11 @@ inline void tiles_of(int64_t rows, TileArgs args) {
   for (int64_t left = (rows + kMaxTileRows - 1) / kMaxTileRows; rows > 0; --left) {
     const int64_t count = (rows + left - 1) / left;
     tile_of<L, kOrder, V>(count, args);
-    args.x += count * args.x_row;
+    if (args.index != nullptr) {
+      args.index += count;
+    } else {
+      args.x += count * args.x_row;
+    }
     args.acc += count * args.acc_row;
     rows -= count;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "kernels/chain.h"
 #include "kernels/panel.h"
@@ -81,41 +82,40 @@ void index_scores(const IndexQueries& queries, const uint8_t* keys, int64_t n, f
 
 // A score that is not above the k-th best of those before it loses, also when it is equal, since
 // its index is larger: so a list of a few times k is enough.
-void top_indices(const float* scores, int64_t n, int64_t k, std::vector<int32_t>& chosen) {
+int64_t top_indices(const float* scores, int64_t n, int64_t k, int32_t* list) {
   const auto better = [scores](int32_t a, int32_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
   };
-  const auto keep_best = [&chosen, &better, k] {
-    std::nth_element(chosen.begin(), chosen.begin() + k, chosen.end(), better);
-    chosen.resize(static_cast<size_t>(k));
+  const int64_t full = top_list_size(n, k);
+  int64_t count = 0;
+  const auto keep_best = [&] {
+    std::nth_element(list, list + k, list + count, better);
+    count = k;
   };
-  const auto full = static_cast<size_t>(4 * k + 64);
-  chosen.clear();
-  chosen.reserve(full);
   float threshold = arith::kNegInf;
   for (int64_t j = 0; j < n; ++j) {
     if (!(scores[j] > threshold)) continue;
-    chosen.push_back(static_cast<int32_t>(j));
-    if (chosen.size() < full) continue;
+    list[count++] = static_cast<int32_t>(j);
+    if (count < full || count <= k) continue;
     keep_best();
-    threshold = scores[*std::max_element(chosen.begin(), chosen.end(), better)];
+    threshold = scores[*std::max_element(list, list + count, better)];
   }
-  if (static_cast<int64_t>(chosen.size()) > k) keep_best();
-  std::sort(chosen.begin(), chosen.end());
+  if (count > k) keep_best();
+  std::sort(list, list + count);
+  return count;
 }
 
-void candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size,
-                      std::vector<int32_t>& chosen) {
+int64_t candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size, float* best,
+                         int32_t* list) {
   const int64_t num_blocks = (n + size - 1) / size;
-  std::vector<float> best(static_cast<size_t>(num_blocks), arith::kNegInf);
   for (int64_t block = 0; block < num_blocks; ++block) {
-    float& most = best[static_cast<size_t>(block)];
-    for (int64_t j = block * size; j < std::min((block + 1) * size, n); ++j) {
+    float most = arith::kNegInf;
+    for (int64_t j = block * size; j < std::min((block + 1) * size, n); ++j)
       most = scores[j] > most ? scores[j] : most;
-    }
+    best[block] = most;
   }
-  if (num_blocks > 0) best.back() = std::numeric_limits<float>::infinity();
-  top_indices(best.data(), num_blocks, blocks, chosen);
+  if (num_blocks > 0) best[num_blocks - 1] = std::numeric_limits<float>::infinity();
+  return top_indices(best, num_blocks, blocks, list);
 }
 
 }  // namespace stoker::kernels

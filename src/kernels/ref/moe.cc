@@ -33,13 +33,12 @@ void score(float* values, int32_t n, Scoring scoring) {
 
 }  // namespace
 
-void route(float* logits, const RouteParams& params, std::vector<int32_t>& scratch, int32_t* ids,
+void route(float* logits, const RouteParams& params, int32_t* scratch, int32_t* ids,
            float* weights) {
   const int32_t n = params.num_experts;
   for (int32_t e = 0; e < n; ++e) logits[e] = logits[e] / params.gate_temp;
   score(logits, n, params.scoring);
-  scratch.resize(static_cast<size_t>(n));
-  std::iota(scratch.begin(), scratch.end(), 0);
+  std::iota(scratch, scratch + n, 0);
   const auto better = [&](int32_t a, int32_t b) {  // NaN last, so that the order stays one
     const float x = logits[a] + params.bias[a];
     const float y = logits[b] + params.bias[b];
@@ -47,11 +46,11 @@ void route(float* logits, const RouteParams& params, std::vector<int32_t>& scrat
       return std::isnan(x) == std::isnan(y) ? a < b : std::isnan(y);
     return x != y ? x > y : a < b;
   };
-  std::partial_sort(scratch.begin(), scratch.begin() + params.top_k, scratch.end(), better);
-  std::sort(scratch.begin(), scratch.begin() + params.top_k);
+  std::partial_sort(scratch, scratch + params.top_k, scratch + n, better);
+  std::sort(scratch, scratch + params.top_k);
   float sum = 0;
   for (int32_t i = 0; i < params.top_k; ++i) {
-    ids[i] = scratch[static_cast<size_t>(i)];
+    ids[i] = scratch[i];
     weights[i] = logits[ids[i]];
     sum = i == 0 ? weights[i] : sum + weights[i];
   }
