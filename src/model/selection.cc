@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/index.h"
+#include "kernels/choose.h"
 #include "kernels/products.h"
 #include "kernels/rope.h"
 #include "model/layers.h"
@@ -92,8 +92,15 @@ void score_piece(const Selection& s, const RowGroup& group, int64_t begin, float
   const SequenceState& state = s.step.state(s.step.rows[static_cast<size_t>(group.first)]);
   const int64_t end = std::min(begin + kPieceEntries, group.width);
   const uint8_t* keys[kPieceEntries];
-  for (int64_t i = begin; i < end; ++i)
-    keys[i - begin] = state.index_key(s.source, s.entry(group.first, i));
+  const int64_t record = index_record_bytes(c.index_head_dim);
+  for (int64_t i = begin; i < end;) {  // runs that lie one after the other
+    const int64_t entry = s.entry(group.first, i);
+    const uint8_t* key = state.index_key(s.source, entry);
+    int64_t run = std::min(state.entries_together(s.source, entry), end - i);
+    if (s.among_candidates)
+      run = std::min(run, c.candidate_block_size - i % c.candidate_block_size);
+    for (int64_t j = 0; j < run; ++j, key += record) keys[i++ - begin] = key;
+  }
   const int64_t heads = c.index_n_heads;
   kernels::IndexJob job;
   job.q = {s.arranged + group.first * heads * kernels::kRunSteps, s.step.num_rows() * heads,
@@ -110,20 +117,27 @@ void score_piece(const Selection& s, const RowGroup& group, int64_t begin, float
   s.step.work.plan().index_scores->index_scores(job);
 }
 
+// What one worker chooses with.
+struct Chooser {
+  kernels::ChoiceScratch scratch;
+  float* best = nullptr;  // [blocks]
+};
+
 // Chooses for one row from its scores.
-void choose(const Selection& s, int64_t row, const float* scores, int32_t* list, float* best) {
+void choose(const Selection& s, int64_t row, const float* scores, const Chooser& with) {
   const ModelConfig& c = s.step.config();
   Step& step = s.step;
+  const kernels::Kernels& level = *step.work.plan().rest;
   const int64_t n = s.num_entries(row);
   if (s.layer == c.candidate_source_layer_id) {
-    const int64_t count = kernels::candidate_blocks(scores, n, c.candidate_topk_blocks,
-                                                    c.candidate_block_size, best, list);
-    std::copy_n(list, count, step.candidates.begin() + row * step.max_candidates);
+    const int64_t count = kernels::choose_blocks(
+        level, scores, n, c.candidate_topk_blocks, c.candidate_block_size, with.scratch, with.best,
+        step.candidates.data() + row * step.max_candidates);
     step.num_candidates[static_cast<size_t>(row)] = static_cast<int32_t>(count);
   }
-  const int64_t count = kernels::top_indices(scores, n, c.index_topk, list);
   int32_t* chosen = step.chosen.data() + row * step.max_chosen;
-  for (int64_t i = 0; i < count; ++i) chosen[i] = static_cast<int32_t>(s.entry(row, list[i]));
+  const int64_t count = kernels::choose_best(level, scores, n, c.index_topk, with.scratch, chosen);
+  for (int64_t i = 0; i < count; ++i) chosen[i] = static_cast<int32_t>(s.entry(row, chosen[i]));
   step.num_chosen[static_cast<size_t>(row)] = static_cast<int32_t>(count);
 }
 
@@ -144,9 +158,10 @@ void run(Selection& s, int64_t max_entries) {
   const int64_t scratch_floats =
       kernels::index_scratch_floats(kGroupRows, c.index_n_heads, c.index_head_dim);
   const std::span<float> scratch = s.step.floats(threads * scratch_floats);
-  const int64_t most = std::max<int64_t>(c.index_topk, c.candidate_topk_blocks);
-  const int64_t list_size = kernels::top_list_size(max_entries, most);
-  const std::span<int32_t> lists = arena.take<int32_t>(threads * list_size);
+  // No more than there are.
+  const int64_t room = kernels::choice_room(std::max(s.step.max_chosen, s.step.max_candidates));
+  const std::span<uint64_t> keys = arena.take<uint64_t>(threads * room);
+  const std::span<int32_t> lists = arena.take<int32_t>(threads * room);
   const int64_t num_blocks = max_entries / std::max(c.candidate_block_size, 1) + 1;
   const std::span<float> best = s.step.floats(threads * num_blocks);
   s.scores =
@@ -173,8 +188,9 @@ void run(Selection& s, int64_t max_entries) {
       return s.scores + group.scores + (row - group.first) * group.width;
     };
     s.step.work.pool().run(end - first, [&](int64_t i, int worker) {
-      choose(s, first + i, scores_of(first + i), lists.data() + worker * list_size,
-             best.data() + worker * num_blocks);
+      const Chooser with{{keys.data() + worker * room, lists.data() + worker * room},
+                         best.data() + worker * num_blocks};
+      choose(s, first + i, scores_of(first + i), with);
     });
     for (int64_t row = first; s.step.trace != nullptr && row < end; ++row)
       trace_row(s, row, scores_of(row));

@@ -1,5 +1,6 @@
 // The level avx2.
 #include "kernels/cpu/attend_rows.h"
+#include "kernels/cpu/find_above.h"
 #include "kernels/cpu/float_level.h"
 #include "kernels/cpu/levels.h"
 #include "kernels/cpu/panel_product.h"
@@ -13,8 +14,12 @@ namespace {
 struct Level : FloatLevel<Simd256, 1> {};
 }  // namespace
 
-const Kernels kAvx2Kernels{
-    Isa::kAvx2,       false, panel_product<Level, Level>, parts_product<Level>, attend_rows<Level>,
-    score_keys<Level>};
+const Kernels kAvx2Kernels{Isa::kAvx2,
+                           false,
+                           panel_product<Level, Level>,
+                           parts_product<Level>,
+                           attend_rows<Level>,
+                           score_keys<Level>,
+                           find_above<Level>};
 
 }  // namespace stoker::kernels

@@ -1,6 +1,7 @@
 // The level avx512bf16.
 #include "kernels/cpu/attend_rows.h"
 #include "kernels/cpu/bf16_level.h"
+#include "kernels/cpu/find_above.h"
 #include "kernels/cpu/float_level.h"
 #include "kernels/cpu/levels.h"
 #include "kernels/cpu/panel_product.h"
@@ -14,8 +15,12 @@ struct Plain : FloatLevel<Simd512, 4> {};
 struct Level : Bf16Level {};
 }  // namespace
 
-const Kernels kAvx512Bf16Kernels{
-    Isa::kAvx512Bf16, true, panel_product<Level, Plain>, parts_product<Plain>, attend_rows<Plain>,
-    score_keys<Level>};
+const Kernels kAvx512Bf16Kernels{Isa::kAvx512Bf16,
+                                 true,
+                                 panel_product<Level, Plain>,
+                                 parts_product<Plain>,
+                                 attend_rows<Plain>,
+                                 score_keys<Level>,
+                                 find_above<Plain>};
 
 }  // namespace stoker::kernels

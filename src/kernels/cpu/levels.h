@@ -27,7 +27,9 @@ struct ArrangedRows {
   int64_t count = 0;               ///< rows that are used
   const int32_t* index = nullptr;  ///< [count] which ones; null: the first `count`
 
-  [[gnu::always_inline]] const float* row(int64_t i) const { return data + (index != nullptr ? index[i] : i) * 64; }
+  [[gnu::always_inline]] const float* row(int64_t i) const {
+    return data + (index != nullptr ? index[i] : i) * 64;
+  }
 };
 
 inline constexpr int64_t kRunSteps = 64;
@@ -96,6 +98,8 @@ struct Kernels {
   void (*parts)(const PartsJob&) = nullptr;
   void (*attend)(const AttendJob&) = nullptr;
   void (*index_scores)(const IndexJob&) = nullptr;
+  int64_t (*find_above)(const float* scores, int64_t begin, int64_t n, float threshold,
+                        int32_t* list, int64_t room, int64_t& count) = nullptr;
 };
 
 extern const Kernels kAvx2Kernels;

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include "base/worker_pool.h"
 #include "kernels/attend.h"
+#include "kernels/choose.h"
 #include "kernels/index.h"
 #include "kernels/product.h"
 #include "support/golden.h"
@@ -355,6 +358,47 @@ TEST_P(LevelsTest, IndexScores) {
     index_scores({q.data(), weights.data(), at.rows, at.heads, at.dim}, records.data(), at.keys,
                  want.data(), at.keys);
     EXPECT_TRUE(same_bits(scores, want)) << at.rows << " rows, " << at.keys << " keys";
+  }
+}
+
+// In every order, with ties, infinities and NaN, against the plain choice.
+TEST_P(LevelsTest, ChoiceOfTheBest) {
+  Random random(9);
+  for (const int64_t n : {0, 1, 63, 64, 65, 1000, 20000}) {
+    for (int order = 0; order < 4; ++order) {
+      std::vector<float> scores;
+      for (int64_t i = 0; i < n; ++i) {
+        const auto rising = static_cast<float>(i / 3);
+        const float drawn = random.normal();
+        scores.push_back(order == 0   ? drawn
+                         : order == 1 ? rising
+                         : order == 2 ? -rising
+                                      : std::round(drawn * 4));
+        if (random.below(100) == 0) scores.back() = std::nanf("");
+        if (random.below(100) == 0) scores.back() = -std::numeric_limits<float>::infinity();
+        if (random.below(100) == 0) scores.back() = -0.0F;
+      }
+      for (const int64_t k : {1, 7, 512, 3000}) {
+        std::vector<uint64_t> keys(static_cast<size_t>(choice_room(std::min(k, n))));
+        std::vector<int32_t> list(keys.size());
+        const ChoiceScratch scratch{keys.data(), list.data()};
+        std::vector<int32_t> found(static_cast<size_t>(n));
+        found.resize(static_cast<size_t>(
+            choose_best(*kernels_, scores.data(), n, k, scratch, found.data())));
+        std::vector<int32_t> want(static_cast<size_t>(top_list_size(n, k)));
+        want.resize(static_cast<size_t>(top_indices(scores.data(), n, k, want.data())));
+        EXPECT_EQ(found, want) << n << " scores in order " << order << ", " << k;
+
+        std::vector<float> best(static_cast<size_t>(n / 8 + 1));
+        std::vector<int32_t> blocks(best.size());
+        blocks.resize(static_cast<size_t>(
+            choose_blocks(*kernels_, scores.data(), n, k, 8, scratch, best.data(), blocks.data())));
+        std::vector<int32_t> want_blocks(best.size());
+        want_blocks.resize(static_cast<size_t>(
+            candidate_blocks(scores.data(), n, k, 8, best.data(), want_blocks.data())));
+        EXPECT_EQ(blocks, want_blocks) << n << " scores in order " << order << ", " << k;
+      }
+    }
   }
 }
 

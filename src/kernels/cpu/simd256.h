@@ -171,6 +171,14 @@ struct Simd256 {
       }
     }
   }
+  STOKER_INLINE uint32_t is_above(Float x, Float y) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)));
+  }
+  STOKER_INLINE int64_t list_bits(uint64_t bits, int32_t first, int32_t* out) {
+    int64_t count = 0;
+    for (; bits != 0; bits &= bits - 1) out[count++] = first + __builtin_ctzll(bits);
+    return count;
+  }
 #undef STOKER_INLINE
 };
 

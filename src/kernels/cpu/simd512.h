@@ -177,6 +177,22 @@ struct Simd512 {
       _mm512_storeu_si512(out + (12 + b) * stride, _mm512_shuffle_i32x4(y, w, 0xDD));
     }
   }
+  /// Bit i: lane i of x is above that of y; not where one is NaN.
+  STOKER_INLINE uint32_t is_above(Float x, Float y) {
+    return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ);
+  }
+  /// first + i for every bit i that is set, ascending, in out [64]; their number.
+  STOKER_INLINE int64_t list_bits(uint64_t bits, int32_t first, int32_t* out) {
+    const Word step = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    int64_t count = 0;
+    for (int i = 0; i < 64; i += 16) {
+      const auto mask = static_cast<__mmask16>(bits >> i);
+      _mm512_mask_compressstoreu_epi32(out + count, mask,
+                                       _mm512_add_epi32(step, _mm512_set1_epi32(first + i)));
+      count += __builtin_popcount(mask);
+    }
+    return count;
+  }
 #undef STOKER_INLINE
 };
 
