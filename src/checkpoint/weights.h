@@ -12,10 +12,10 @@ namespace stoker {
 struct AttentionWeights {
   Weight attn_sink;  ///< f32 [heads]
   Weight wq_a, q_norm, wq_b, wkv, kv_norm, wo_a, wo_b;
-  std::vector<Weight> wo_a_groups;  ///< [o_groups]: the rows of wo_a for each group of heads
-  Weight compressor_wkv, compressor_norm;     ///< KV sources
-  Weight compressor_wgate;                    ///< KV sources whose ratio is above 1
-  Weight indexer_wk, indexer_k_norm;          ///< KV sources
+  std::vector<Weight> wo_a_groups;         ///< [o_groups]: the rows of wo_a for each group of heads
+  Weight compressor_wkv, compressor_norm;  ///< KV sources
+  Weight compressor_wgate;                 ///< KV sources whose ratio is above 1
+  Weight indexer_wk, indexer_k_norm;       ///< KV sources
   Weight indexer_wq_b, indexer_weights_proj;  ///< index sources
 };
 

@@ -1,0 +1,503 @@
+// Kernels against the limits of this machine, by the rows of docs/performance.md: Google Benchmark
+// is the loop around, each repetition measures a kernel and its limit by turns.
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/worker_pool.h"
+#include "bench/limits.h"
+#include "kernels/choose.h"
+#include "kernels/plan.h"
+#include "tensor/formats.h"
+#include "tensor/panels.h"
+
+namespace stoker::bench {
+namespace {
+
+using kernels::Isa;
+using kernels::Kernels;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kBytes = int64_t{384} << 20;  // far beyond the caches
+constexpr int64_t kCols = 5120;
+constexpr int kPairs = 7;
+constexpr double kMostSpread = 0.15;  // of the plain read, beyond which nothing is said
+
+double seconds_of(const std::function<void()>& work) {
+  const Clock::time_point begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+double spread(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return *most / *least - 1;
+}
+
+// Pages as an engine's weights have them.
+uint8_t* map_memory(int64_t bytes) {
+  constexpr int64_t kHugePage = int64_t{2} << 20;
+  void* memory = ::mmap(nullptr, static_cast<size_t>(bytes + kHugePage), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED, "there is memory for the benchmark");
+  const auto place = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) / kHugePage * kHugePage;
+  auto* first = reinterpret_cast<uint8_t*>(place);
+  static_cast<void>(::madvise(first, static_cast<size_t>(bytes), MADV_HUGEPAGE));
+  return first;
+}
+
+// Random codes, none of them NaN or -0, with scales in their middle; what all rows are measured on.
+class Weights {
+ public:
+  Weights() : data_(map_memory(kBytes + 8192)), scales_(kBytes / 1024, 60) {
+    std::mt19937_64 random(1);
+    for (int64_t at = 0; at < kBytes; at += 8) {
+      const uint64_t value = random() & 0x7777777777777777ULL;
+      std::memcpy(data_ + at, &value, sizeof value);
+    }
+  }
+
+  const uint8_t* data() const { return data_; }
+  // Puts scales where FP4 panels have them.
+  void make_fp4() {
+    for (int64_t at = 0; at + kFp4BlockBytes <= kBytes; at += kFp4BlockBytes)
+      std::memset(data_ + at, 64, kPanelRows);
+  }
+  const uint8_t* scales() const { return scales_.data(); }
+
+ private:
+  uint8_t* data_;
+  std::vector<uint8_t> scales_;
+};
+
+Weights& weights() {
+  static Weights all;
+  return all;
+}
+
+// The fastest that this machine multiplies with, operations a second of one core.
+double peak(std::string& with) {
+  double best = 0;
+  for (const Isa isa : kernels::usable_levels()) {
+    const LimitLoops& loops = loops_of(isa);
+    const auto rate = [](double (*loop)(int64_t)) {
+      double done = 0;
+      const double seconds = seconds_of([&] { done = loop(400); });
+      return done / seconds;
+    };
+    for (double (*loop)(int64_t) : {loops.fma, loops.bf16_dot}) {
+      if (loop == nullptr) continue;
+      const double found = rate(loop);
+      if (found > best) {
+        best = found;
+        with = std::string(kernels::isa_name(isa)) + (loop == loops.fma ? " FMA" : " VDPBF16PS");
+      }
+    }
+  }
+  return best;
+}
+
+double level_peak(Isa isa) {
+  double done = 0;
+  const double seconds = seconds_of([&] { done = loops_of(isa).fma(400); });
+  return done / seconds;
+}
+
+struct Row {
+  std::string name;
+  double target = 0;
+  bool at_most = false;  // the target is a most, not a least
+};
+
+// Figures of one row: medians of pairs, or why there are none.
+void report(benchmark::State& state, const Row& row, const std::vector<double>& ratios,
+            const std::vector<double>& reads, const std::string& note) {
+  state.counters["found"] = median(ratios);
+  state.counters["target"] = row.target;
+  state.counters["at_most"] = row.at_most ? 1 : 0;
+  state.counters["spread"] = reads.empty() ? 0 : spread(reads);
+  std::string label = note;
+  if (!reads.empty() && spread(reads) > kMostSpread)
+    label = "skipped: plain reads differ by more than 15 %; " + note;
+  state.SetLabel(label);
+}
+
+// What one row of a matrix benchmark runs.
+struct ProductRow {
+  WeightFormat format = WeightFormat::kFp4Panel;
+  int64_t rows = 1;
+  int threads = 1;
+  int64_t most_panels = 1 << 20;
+};
+
+class ProductRun {
+ public:
+  ProductRun(const ProductRow& row, const Kernels& kernels, const uint8_t* data)
+      : row_(row), kernels_(kernels), data_(data), one_(packed_size(row.format, 1, kCols)) {
+    num_panels_ = std::min(kBytes / one_.data, row.most_panels);
+    std::mt19937 random(2);
+    std::normal_distribution<float> normal;
+    std::vector<float> x(static_cast<size_t>(row.rows * kCols));
+    for (float& value : x) value = normal(random);
+    arranged_.resize(static_cast<size_t>(
+        kernels::arranged_floats(row.format, kernels.bf16_pairs, row.rows, kCols)));
+    for (int64_t r = 0; r < row.rows; ++r) {
+      kernels::arrange(row.format, kernels.bf16_pairs, x.data() + r * kCols, kCols, r, row.rows,
+                       arranged_.data());
+    }
+    y_.resize(static_cast<size_t>(row.threads * row.rows * kPanelRows));
+  }
+
+  int64_t bytes() const { return num_panels_ * one_.data; }
+  double flops() const {
+    return 2.0 * static_cast<double>(num_panels_ * kPanelRows * kCols * row_.rows);
+  }
+  double seconds(WorkerPool& pool) {
+    return seconds_of([&] {
+      pool.run(num_panels_, [&](int64_t panel, int worker) {
+        kernels_.panel({row_.format,
+                        data_ + panel * one_.data,
+                        weights().scales(),
+                        kCols,
+                        {arranged_.data(), row_.rows, row_.rows, nullptr},
+                        y_.data() + worker * row_.rows * kPanelRows,
+                        kPanelRows,
+                        kPanelRows});
+      });
+    });
+  }
+
+ private:
+  const ProductRow row_;
+  const Kernels& kernels_;
+  const uint8_t* data_;
+  const PackedSize one_;
+  int64_t num_panels_ = 0;
+  std::vector<float> arranged_;
+  std::vector<float> y_;
+};
+
+double read_seconds(WorkerPool& pool, const uint8_t* data, int64_t bytes) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  const LimitLoops& loops = loops_of(kernels::usable_levels().back());
+  return seconds_of([&] {
+    pool.run((bytes + kPiece - 1) / kPiece, [&](int64_t piece, int /*worker*/) {
+      loops.read(data + piece * kPiece, std::min(kPiece, bytes - piece * kPiece));
+    });
+  });
+}
+
+// A product of the planned level as a share of its limit: reading the weights, or multiplying.
+void product(benchmark::State& state, const Row& row, const ProductRow& what) {
+  const FlushDenormals flush;
+  WorkerPool pool(what.threads);
+  const kernels::KernelPlan plan = *kernels::default_plan();
+  const Kernels& kernels = plan.product(what.format, what.rows);
+  ProductRun run(what, kernels, weights().data());
+  std::string with;
+  std::vector<double> ratios;
+  std::vector<double> reads;
+  for (auto _ : state) {
+    run.seconds(pool);
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const double read_s = read_seconds(pool, weights().data(), run.bytes());
+      const double product_s = run.flops() / (peak(with) * what.threads);
+      const double found_s = run.seconds(pool);
+      reads.push_back(read_s);
+      ratios.push_back(std::max(read_s, product_s) / found_s);
+    }
+  }
+  // Where multiplying is the limit, reads do not matter.
+  const bool by_reading = median(reads) > run.flops() / (peak(with) * what.threads);
+  report(state, row, ratios, by_reading ? reads : std::vector<double>(),
+         std::string(kernels::isa_name(kernels.isa)) + " against " +
+             (by_reading ? "a plain read" : with));
+}
+
+// AVX2 with many rows, against its own FMA.
+void avx2_many_rows(benchmark::State& state, const Row& row, int64_t rows) {
+  const FlushDenormals flush;
+  WorkerPool pool(1);
+  ProductRun run({WeightFormat::kFp4Panel, rows, 1, 24}, kernels::kernels_of(Isa::kAvx2),
+                 weights().data());
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    for (int pair = 0; pair < kPairs; ++pair)
+      ratios.push_back(run.flops() / level_peak(Isa::kAvx2) / run.seconds(pool));
+  }
+  report(state, row, ratios, {}, "avx2 against its FMA");
+}
+
+// Bytes of weights a cycle would need the clock; as shares of a plain read instead.
+void level_decode(benchmark::State& state, const Row& row, Isa isa, WeightFormat format) {
+  const std::vector<Isa> usable = kernels::usable_levels();
+  if (std::find(usable.begin(), usable.end(), isa) == usable.end()) {
+    state.SkipWithError("this processor lacks the level");
+    return;
+  }
+  const FlushDenormals flush;
+  WorkerPool pool(1);
+  ProductRun run({format, 1, 1, 1 << 20}, kernels::kernels_of(isa), weights().data());
+  std::vector<double> ratios;
+  std::vector<double> reads;
+  for (auto _ : state) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      reads.push_back(read_seconds(pool, weights().data(), run.bytes()));
+      ratios.push_back(reads.back() / run.seconds(pool));
+    }
+  }
+  report(state, row, ratios, reads, std::string(kernels::isa_name(isa)) + " against a plain read");
+}
+
+std::vector<std::vector<uint8_t>> records(int64_t n, int64_t dim, int64_t bytes,
+                                          void (*encode)(const float*, int64_t, uint8_t*)) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(dim));
+  std::vector<std::vector<uint8_t>> out;
+  for (int64_t i = 0; i < n; ++i) {
+    for (float& value : x) value = normal(random);
+    out.emplace_back(static_cast<size_t>(bytes));
+    encode(x.data(), dim, out.back().data());
+  }
+  return out;
+}
+
+std::vector<const uint8_t*> places(const std::vector<std::vector<uint8_t>>& all) {
+  std::vector<const uint8_t*> out;
+  for (const auto& one : all) out.push_back(one.data());
+  return out;
+}
+
+void attention(benchmark::State& state, const Row& row) {
+  constexpr int32_t kHeads = 64;
+  constexpr int64_t kDim = 512;
+  const FlushDenormals flush;
+  const Kernels& kernels = *kernels::default_plan()->rest;
+  const auto window = records(128, kDim, window_record_bytes(kDim), encode_window);
+  const auto latents = records(512, kDim, latent_record_bytes(kDim), encode_latent);
+  const auto window_at = places(window);
+  const auto latents_at = places(latents);
+  std::vector<float> q(kHeads * kDim, 0.015625F);
+  std::vector<float> sink(kHeads, 0.5F);
+  std::vector<float> out(q.size());
+  std::vector<float> scratch(
+      static_cast<size_t>(kernels::attend_scratch_floats(kHeads, kDim, 640)));
+  const kernels::AttendJob job{q.data(),       {window_at.data(), 128, latents_at.data(), 512},
+                               sink.data(),    kHeads,
+                               kDim,           0.044F,
+                               scratch.data(), out.data()};
+  std::string with;
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const double flops = 4.0 * kHeads * kDim * 640 * 50;
+      const double limit_s = flops / peak(with);
+      ratios.push_back(limit_s / seconds_of([&] {
+                         for (int i = 0; i < 50; ++i) kernels.attend(job);
+                       }));
+    }
+  }
+  report(state, row, ratios, {}, std::string(kernels::isa_name(kernels.isa)) + " against " + with);
+}
+
+void index_scores(benchmark::State& state, const Row& row) {
+  constexpr int32_t kHeads = 32;
+  constexpr int64_t kDim = 128;
+  constexpr int64_t kKeys = 65536;
+  const FlushDenormals flush;
+  const Kernels& kernels = *kernels::default_plan()->index_scores;
+  const auto keys = records(kKeys, kDim, index_record_bytes(kDim), encode_index);
+  const auto keys_at = places(keys);
+  std::vector<float> q(static_cast<size_t>(kernels::arranged_floats(
+                           WeightFormat::kFp4Panel, kernels.bf16_pairs, kHeads, kDim)),
+                       0.5F);
+  std::vector<float> head_weights(kHeads, 0.25F);
+  std::vector<float> scratch(static_cast<size_t>(kernels::index_scratch_floats(1, kHeads, kDim)));
+  std::vector<float> scores(kKeys);
+  const kernels::IndexJob job{{q.data(), kHeads, kHeads, nullptr},
+                              head_weights.data(),
+                              1,
+                              kHeads,
+                              kDim,
+                              keys_at.data(),
+                              kKeys,
+                              scratch.data(),
+                              scores.data(),
+                              kKeys};
+  std::string with;
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const double limit_s = 2.0 * kHeads * kDim * kKeys / peak(with);
+      ratios.push_back(limit_s / seconds_of([&] { kernels.index_scores(job); }));
+    }
+  }
+  report(state, row, ratios, {}, std::string(kernels::isa_name(kernels.isa)) + " against " + with);
+}
+
+// 512 of a million, to reading the scores; `rising` the worst order, in milliseconds.
+void choice(benchmark::State& state, const Row& row, bool rising) {
+  constexpr int64_t kScores = 1 << 20;
+  const Kernels& kernels = *kernels::default_plan()->rest;
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  std::vector<float> scores;
+  for (int64_t i = 0; i < kScores; ++i)
+    scores.push_back(rising ? static_cast<float>(i) : normal(random));
+  std::vector<uint64_t> keys(static_cast<size_t>(kernels::choice_room(512)));
+  std::vector<int32_t> list(keys.size());
+  std::vector<int32_t> out(512);
+  const kernels::ChoiceScratch scratch{keys.data(), list.data()};
+  WorkerPool pool(1);
+  std::vector<double> found;
+  for (auto _ : state) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const double read_s = read_seconds(pool, reinterpret_cast<const uint8_t*>(scores.data()),
+                                         kScores * static_cast<int64_t>(sizeof(float)));
+      const double seconds = seconds_of(
+          [&] { kernels::choose_best(kernels, scores.data(), kScores, 512, scratch, out.data()); });
+      found.push_back(rising ? seconds * 1e3 : seconds / read_s);
+    }
+  }
+  report(state, row, found, {}, rising ? "ms" : "times a plain read of the scores");
+}
+
+// The same kernel on a mapped file that is in the page cache.
+void mapped(benchmark::State& state, const Row& row) {
+  constexpr int64_t kMapped = int64_t{256} << 20;
+  char path[] = "/var/tmp/stoker_bench_XXXXXX";
+  const int fd = ::mkstemp(path);
+  CHECK(fd >= 0 && ::write(fd, weights().data(), kMapped) == kMapped, "/var/tmp has 256 MiB");
+  ::unlink(path);
+  void* file = ::mmap(nullptr, kMapped, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+  CHECK(file != MAP_FAILED, "a file can be mapped");
+  const FlushDenormals flush;
+  WorkerPool pool(1);
+  const Kernels& kernels = kernels::default_plan()->product(WeightFormat::kFp4Panel, 1);
+  const ProductRow what{WeightFormat::kFp4Panel, 1, 1,
+                        kMapped / packed_size(WeightFormat::kFp4Panel, 1, kCols).data - 1};
+  ProductRun anonymous(what, kernels, weights().data());
+  ProductRun in_file(what, kernels, static_cast<const uint8_t*>(file));
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    in_file.seconds(pool);
+    for (int pair = 0; pair < kPairs; ++pair)
+      ratios.push_back(anonymous.seconds(pool) / in_file.seconds(pool));
+  }
+  ::munmap(file, kMapped);
+  ::close(fd);
+  report(state, row, ratios, {}, "to anonymous memory");
+}
+
+void add(const Row& row, const std::function<void(benchmark::State&, const Row&)>& run) {
+  benchmark::RegisterBenchmark(row.name.c_str(), [row, run](benchmark::State& state) {
+    run(state, row);
+  })->Iterations(1);
+}
+
+void add_products() {
+  struct Decode {
+    const char* name;
+    WeightFormat format;
+    int64_t rows;
+    double target;
+  };
+  const WeightFormat fp4 = WeightFormat::kFp4Panel;
+  const WeightFormat fp8 = WeightFormat::kFp8Panel;
+  const WeightFormat bf16 = WeightFormat::kBf16Panel;
+  for (const Decode& at : {Decode{"fp4", fp4, 1, 0.90},
+                           {"fp4", fp4, 2, 0.85},
+                           {"fp4", fp4, 4, 0.85},
+                           {"fp8", fp8, 1, 0.88},
+                           {"fp8", fp8, 2, 0.88},
+                           {"fp8", fp8, 4, 0.88},
+                           {"fp8", fp8, 8, 0.80},
+                           {"bf16", bf16, 1, 0.92},
+                           {"bf16", bf16, 4, 0.92}}) {
+    for (const int threads : {1, 2}) {
+      add({std::string("decode_") + at.name + "/rows:" + std::to_string(at.rows) +
+               "/threads:" + std::to_string(threads),
+           at.target},
+          [at, threads](benchmark::State& state, const Row& row) {
+            product(state, row, {at.format, at.rows, threads});
+          });
+    }
+  }
+  for (const Decode& at : {Decode{"fp4", fp4, 8, 0.66},
+                           {"fp4", fp4, 16, 0.74},
+                           {"fp4", fp4, 64, 0.82},
+                           {"fp4", fp4, 512, 0.82},
+                           {"fp8", fp8, 8, 0.60},
+                           {"fp8", fp8, 16, 0.66},
+                           {"fp8", fp8, 64, 0.76},
+                           {"fp8", fp8, 512, 0.76}}) {
+    add({std::string("many_") + at.name + "/rows:" + std::to_string(at.rows), at.target},
+        [at](benchmark::State& state, const Row& row) {
+          product(state, row, {at.format, at.rows, 1, std::max<int64_t>(24, 2048 / at.rows)});
+        });
+  }
+}
+
+void add_all() {
+  add_products();
+  add({"avx2_many_fp4/rows:48", 0.80},
+      [](benchmark::State& state, const Row& row) { avx2_many_rows(state, row, 48); });
+  struct Level {
+    const char* name;
+    Isa isa;
+    WeightFormat format;
+    double target;
+  };
+  for (const Level& at : {Level{"avx512_decode_fp4", Isa::kAvx512, WeightFormat::kFp4Panel, 0.68},
+                          {"avx512_decode_fp8", Isa::kAvx512, WeightFormat::kFp8Panel, 0.85}}) {
+    add({at.name, at.target}, [at](benchmark::State& state, const Row& row) {
+      level_decode(state, row, at.isa, at.format);
+    });
+  }
+  add({"attention_640_rows", 0.70}, attention);
+  add({"index_scores_64k", 0.85}, index_scores);
+  add({"choose_512_of_1m/random", 5, true},
+      [](benchmark::State& state, const Row& row) { choice(state, row, false); });
+  add({"choose_512_of_1m/rising_ms", 1, true},
+      [](benchmark::State& state, const Row& row) { choice(state, row, true); });
+  add({"mapped_file", 0.97}, mapped);
+}
+
+}  // namespace
+
+const LimitLoops& loops_of(Isa isa) {
+  constexpr std::array<const LimitLoops*, 3> kLoops = {&kAvx2Loops, &kAvx512Loops,
+                                                       &kAvx512Bf16Loops};
+  return *kLoops[static_cast<size_t>(isa)];
+}
+
+}  // namespace stoker::bench
+
+int main(int argc, char** argv) {
+  stoker::bench::weights().make_fp4();
+  stoker::bench::add_all();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
