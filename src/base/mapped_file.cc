@@ -11,23 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.h"
+
 namespace stoker {
 namespace {
-
-// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Error system_error(const std::string& path, const char* what) {
   const int code = errno;
