@@ -1,0 +1,74 @@
+// The store: a folder of immutable objects, each found under a key. What is asked for is either
+// there whole, or not there; who finds it may still ask whether it is undamaged.
+//
+// How an object is had: find it, map it. If that fails with kNotFound or kCorruptData, or its bytes
+// turn out damaged: lock the key, find and map once more (another process may have made it in the
+// meantime), and if that fails too, remove what was found, create, write and publish.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "snapshot/object.h"
+#include "snapshot/object_writer.h"
+
+namespace stoker::snapshot {
+
+/// What find() knows.
+struct Found {
+  std::optional<Section> section;  ///< none: make the object
+  std::string reason;              ///< why there is none, for the log
+};
+
+/// Movable. Const members may be called from several threads and processes at once. What it hands
+/// out keeps no hold of the store but for ObjectWriter and KeyLock, which it outlives.
+class Store {
+ public:
+  /// $STOKER_STORE, else stoker/ in $XDG_CACHE_HOME, else in $HOME/.cache. Error: kNotFound where
+  /// none of them is set.
+  static Result<std::string> default_dir();
+
+  /// Opens a store, made with mode 0700 where nothing is. One that cannot be written, as on a
+  /// read-only mount, is good for find and map. Errors: kNotFound, kIo, kResourceExhausted, and
+  /// kCorruptData if others than this user and root can write in it.
+  static Result<Store> open(const std::string& dir);
+
+  const std::string& dir() const { return dir_; }
+  bool writable() const { return !read_only_; }
+
+  /// What is known of the object of a key. A key file that cannot be believed counts as none.
+  Found find(const std::string& kind, const Digest& key) const;
+
+  /// Maps an object and checks its table, and not yet its bytes: see Object::verify. Errors:
+  /// kInvalidArgument, kNotFound, kIo, kCorruptData.
+  Result<Object> map(const Section& section) const {
+    return Object::open(folders_->objects, section);
+  }
+
+  /// Waits until nobody else makes the object of this key. `wait`, which may be null, is told why
+  /// while it waits. Errors: kCancelled where `wait` returned false, kInvalidArgument, kIo.
+  Result<KeyLock> lock(const std::string& kind, const Digest& key, const WaitSink& wait = {}) const;
+
+  /// Begins an object: see ObjectWriter::create.
+  Result<ObjectWriter> create(const std::string& kind, int64_t bytes) const;
+
+  /// Forgets a damaged object: its key, then its files. Mappings of it stay. Errors: kIo.
+  Result<void> remove(const Section& section) const;
+
+  /// Removes the work of processes that ended before they published it. Returns how many there
+  /// were.
+  int remove_leftovers() const;
+
+ private:
+  Store(std::string dir, std::unique_ptr<const StoreFolders> folders);
+
+  Result<void> check_writable() const;
+
+  std::string dir_;
+  std::unique_ptr<const StoreFolders> folders_;  // at one address: writers point to it
+  std::optional<Error> read_only_;               // why it cannot be written
+};
+
+}  // namespace stoker::snapshot
