@@ -121,6 +121,13 @@ double level_peak(Isa isa) {
   return done / seconds;
 }
 
+// "15.2 G" of a second.
+std::string rate(double per_second) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f G/s", per_second * 1e-9);
+  return text.data();
+}
+
 struct Row {
   std::string name;
   double target = 0;
@@ -229,7 +236,8 @@ void product(benchmark::State& state, const Row& row, const ProductRow& what) {
   const bool by_reading = median(reads) > run.flops() / (peak(with) * what.threads);
   report(state, row, ratios, by_reading ? reads : std::vector<double>(),
          std::string(kernels::isa_name(kernels.isa)) + " against " +
-             (by_reading ? "a plain read" : with));
+             (by_reading ? "a plain read, " + rate(static_cast<double>(run.bytes()) / median(reads))
+                         : with + ", " + rate(peak(with))));
 }
 
 // AVX2 with many rows, against its own FMA.

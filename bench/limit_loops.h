@@ -12,7 +12,7 @@ inline constexpr int kChains = 12;
 
 template <class L>
 [[gnu::noinline]] void read_all(const uint8_t* data, int64_t bytes) {
-  constexpr int64_t kAhead = 6144;
+  constexpr int64_t kAhead = 2048;
   typename L::Word sums[4] = {};
   constexpr int64_t kBytes = sizeof(typename L::Word);
   for (int64_t at = 0; at + 4 * kBytes <= bytes; at += 4 * kBytes) {
@@ -26,7 +26,11 @@ template <class L>
 
 template <class L>
 [[gnu::noinline]] double multiply_all(int64_t millions) {
-  typename L::Float acc[kChains] = {};
+  typename L::Float acc[kChains];
+  for (auto& sum : acc) {
+    sum = L::zero();
+    asm volatile("" : "+v"(sum));  // chains are not seen to be the same
+  }
   const float one = 1.0F;
   const auto w = L::broadcast(&one);
   auto x = L::broadcast(&one);
@@ -34,7 +38,7 @@ template <class L>
   const auto rounds = static_cast<int64_t>(static_cast<double>(millions) * 1e6 / kFlops);
   for (int64_t i = 0; i < rounds; ++i) {
     for (int c = 0; c < kChains; ++c) acc[c] = L::mac(w, x, acc[c]);
-    asm volatile("" : "+v"(x));  // not to be taken out of the loop
+    asm volatile("" : "+v"(x));  // nor to be the same in every round
   }
   for (auto& sum : acc) asm volatile("" : : "v"(sum));
   return static_cast<double>(rounds) * kFlops;

@@ -104,11 +104,20 @@ inline void decode_keys(const KeyRecords& keys, int64_t first, int64_t count, in
   }
 }
 
-[[gnu::always_inline]] inline void lanes_of_heads(const float* q, int32_t heads, int64_t dim,
-                                                  int64_t lanes, float* out) {
-  for (int64_t i = 0; i < dim; ++i) {
-    for (int64_t head = 0; head < lanes; ++head)
-      out[i * lanes + head] = head < heads ? q[head * dim + i] : 0.0F;
+/// q [heads, dim] -> out [dim, lanes], zeros where there is no head. dim is a multiple of 16.
+template <class L>
+inline void lanes_of_heads(const float* q, int32_t heads, int64_t dim, int64_t lanes, float* out) {
+  static constexpr float kNone[16] = {};
+  for (int64_t lane = 0; lane < lanes; lane += L::kLanes) {
+    for (int64_t first = 0; first < dim; first += 16) {
+      const uint8_t* rows[L::kLanes];
+      for (int64_t i = 0; i < L::kLanes; ++i) {
+        const float* row = lane + i < heads ? q + (lane + i) * dim + first : kNone;
+        rows[i] = reinterpret_cast<const uint8_t*>(row);
+      }
+      L::transpose(rows, reinterpret_cast<uint8_t*>(out + first * lanes + lane),
+                   lanes * static_cast<int64_t>(sizeof(float)));
+    }
   }
 }
 
@@ -154,7 +163,6 @@ inline void score_chunk(const AttendScratch& scratch, int64_t first, int64_t cou
     args.steps = dim - tile * kTileDims < kTileDims ? dim - tile * kTileDims : kTileDims;
     args.acc = scratch.scores + first * lanes;
     args.acc_row = lanes;
-    args.fresh = tile == 0;
     tiles<L, Order::kPairs>(count, lanes, args);
   }
 }
@@ -172,7 +180,6 @@ inline void mix_chunk(const AttendScratch& scratch, int64_t first, int64_t count
     args.steps = count;
     args.acc = out + tile * kTileDims;
     args.acc_row = dim;
-    args.fresh = first == 0;
     const int64_t width = dim - tile * kTileDims < kTileDims ? dim - tile * kTileDims : kTileDims;
     tiles<L, Order::kPairs>(heads, width, args);
   }
@@ -183,7 +190,9 @@ void attend_rows(const AttendJob& job) {
   const int64_t n = job.keys.num_window + job.keys.num_latents;
   const int64_t lanes = whole_lanes(job.heads);
   const AttendScratch scratch = attend_scratch(job.scratch, lanes, job.dim, n);
-  lanes_of_heads(job.q, job.heads, job.dim, lanes, scratch.q);
+  __builtin_memset(scratch.scores, 0, static_cast<size_t>(n * lanes) * sizeof(float));
+  __builtin_memset(job.out, 0, static_cast<size_t>(job.heads * job.dim) * sizeof(float));
+  lanes_of_heads<L>(job.q, job.heads, job.dim, lanes, scratch.q);
   for (int64_t first = 0; first < n; first += kChunkKeys) {
     const int64_t count = n - first < kChunkKeys ? n - first : kChunkKeys;
     decode_keys<L>(job.keys, first, count, job.dim, scratch.keys);

@@ -51,6 +51,20 @@ struct Bf16Level : Simd512 {
   STOKER_INLINE void store_pair(float* out, int64_t /*stride*/, Pair w) {
     _mm512_storeu_si512(out, w);
   }
+  /// As Simd512::fp4; the codes are moved by the byte shuffler, which the products leave idle.
+  STOKER_INLINE void fp4(Word codes, Word scales, Word (&pairs)[4]) {
+    const Word table = fp4_table();
+    pairs[0] = _mm512_subs_epu16(_mm512_permutexvar_epi16(codes, table), scales);
+    for (int t = 1; t < 4; ++t) {
+      const Word moved = _mm512_multishift_epi64_epi8(nibbles(t), codes);
+      pairs[t] = _mm512_subs_epu16(_mm512_permutexvar_epi16(moved, table), scales);
+    }
+  }
+  // Places of the bits from nibble t on in each word of a quadword.
+  STOKER_INLINE Word nibbles(int t) {
+    const int64_t at = 4 * t;
+    return _mm512_set1_epi64(0x3830282018100800 + at * 0x0101010101010101);
+  }
   /// d << 7 in every word.
   STOKER_INLINE Fp8Scale fp8_scale(uint8_t d) {
     return _mm512_set1_epi16(static_cast<int16_t>(d << 7));

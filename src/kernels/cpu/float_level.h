@@ -19,7 +19,7 @@ struct FloatLevel : Simd {
 
 #define STOKER_INLINE [[gnu::always_inline]] static inline
   STOKER_INLINE Float mac(Float w, Float x, Float acc) {
-    return Simd::fma(w, x, acc);
+    return Simd::add_product(w, x, acc);
   }
   STOKER_INLINE Pair of_words(Word pairs) {
     return {Simd::low(pairs), Simd::high(pairs)};
@@ -28,8 +28,8 @@ struct FloatLevel : Simd {
     return {first, second};
   }
   STOKER_INLINE Float add_pair(Pair w, const float* x, Float acc) {
-    acc = Simd::fma(w.second, Simd::broadcast(x + 1), acc);
-    return Simd::fma(w.first, Simd::broadcast(x), acc);
+    acc = Simd::add_product(w.second, Simd::broadcast(x + 1), acc);
+    return Simd::add_product(w.first, Simd::broadcast(x), acc);
   }
   STOKER_INLINE void store_pair(float* out, int64_t stride, Pair w) {
     Simd::store(out, w.first);

@@ -1,5 +1,7 @@
 #include "kernels/cpu/levels.h"
 
+#include <cpuid.h>
+
 #include <algorithm>
 #include <array>
 
@@ -20,9 +22,18 @@ constexpr std::array<Level, 3> kLevels = {{{Isa::kAvx2, "avx2", kAvx2Kernels},
                                            {Isa::kAvx512, "avx512", kAvx512Kernels},
                                            {Isa::kAvx512Bf16, "avx512bf16", kAvx512Bf16Kernels}}};
 
+// clang 14 does not know this name in __builtin_cpu_supports.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool is_usable(Isa isa) {
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                    __builtin_cpu_supports("f16c") != 0;
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && has_f16c();
   const bool avx512 =
       avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
   switch (isa) {

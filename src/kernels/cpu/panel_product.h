@@ -11,7 +11,7 @@
 
 namespace stoker::kernels {
 
-inline constexpr int64_t kPrefetchBytes = 6144;  // ahead of what is read
+inline constexpr int64_t kPrefetchBytes = 3072;  // ahead of what is read
 inline constexpr int64_t kBlockRows = 192;       // of activations, beside a piece
 
 template <class L>
@@ -63,6 +63,17 @@ struct Fp8Panel {
 
 inline constexpr int64_t kPairsPerBlock = kPanelBlock / 2;
 
+/// Sums of T rows into the rows of y, as far as the panel is live.
+template <class L, int T>
+[[gnu::always_inline]] inline void store_rows(const typename L::Float (&acc)[T][kVectors<L>],
+                                              const PanelJob& job) {
+  alignas(64) float out[kPanelRows];
+  for (int t = 0; t < T; ++t) {
+    for (int v = 0; v < kVectors<L>; ++v) L::store(out + v * L::kLanes, acc[t][v]);
+    __builtin_memcpy(job.y + t * job.y_stride, out, static_cast<size_t>(job.width) * sizeof(float));
+  }
+}
+
 template <class L, class Format, int T>
 [[gnu::noinline]] void few_rows(const PanelJob& job) {
   typename L::Float acc[T][kVectors<L>];
@@ -84,11 +95,7 @@ template <class L, class Format, int T>
             acc[t][v] = L::add_pair(w, x[t] + place + pair * L::kStepsPerPair, acc[t][v]);
         });
   }
-  alignas(64) float out[kPanelRows];
-  for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < kVectors<L>; ++v) L::store(out + v * L::kLanes, acc[t][v]);
-    __builtin_memcpy(job.y + t * job.y_stride, out, static_cast<size_t>(job.width) * sizeof(float));
-  }
+  store_rows<L, T>(acc, job);
 }
 
 /// Steps [first, first + count) of a panel of pairs, in out [count, 64]; whole blocks.
@@ -118,6 +125,7 @@ inline void many_rows(const PanelJob& job, int64_t steps, const Piece& piece) {
   const int64_t lanes = (job.width + 15) / 16 * 16;
   for (int64_t first = 0; first < job.x.count; first += kBlockRows) {
     const int64_t rows = job.x.count - first < kBlockRows ? job.x.count - first : kBlockRows;
+    __builtin_memset(sums, 0, static_cast<size_t>(rows * kPanelRows) * sizeof(float));
     for (int64_t step = 0; step < steps; step += kRunSteps) {
       const int64_t count = steps - step < kRunSteps ? steps - step : kRunSteps;
       TileArgs args;
@@ -134,7 +142,6 @@ inline void many_rows(const PanelJob& job, int64_t steps, const Piece& piece) {
       args.steps = count;
       args.acc = sums;
       args.acc_row = kPanelRows;
-      args.fresh = step == 0;
       tiles<L, kOrder>(rows, lanes, args);
     }
     for (int64_t r = 0; r < rows; ++r) {
@@ -168,33 +175,50 @@ void pair_product(const PanelJob& job) {
   });
 }
 
-/// One row with bf16 weights, in registers. An odd last column has a zero beside it in the panel
+/// Few rows with bf16 weights, in registers. An odd last column has a zero beside it in the panel
 /// and in x.
-template <class L>
-[[gnu::noinline]] void one_row_bf16(const PanelJob& job) {
-  typename L::Float acc[kVectors<L>];
-  for (int v = 0; v < kVectors<L>; ++v) acc[v] = L::zero();
+template <class L, int T>
+[[gnu::noinline]] void few_rows_bf16(const PanelJob& job) {
+  typename L::Float acc[T][kVectors<L>];
+  for (int t = 0; t < T; ++t) {
+    for (int v = 0; v < kVectors<L>; ++v) acc[t][v] = L::zero();
+  }
+  const float* x[T];
+  for (int t = 0; t < T; ++t) x[t] = job.x.row(t);
   const uint8_t* at = job.data;
-  const float* row = job.x.row(0);
   for (int64_t k = 0; k < job.cols; k += 2, at += kPanelRows * 4) {
-    const float* x = row + k / kRunSteps * job.x.all * kRunSteps + k % kRunSteps;
-    const auto first = L::broadcast(x);
-    const auto second = L::broadcast(x + 1);
+    const int64_t place = k / kRunSteps * job.x.all * kRunSteps + k % kRunSteps;
     for (int v = 0; v < kVectors<L>; ++v) {
       if (v * L::kLanes % 16 == 0) __builtin_prefetch(at + v * L::kLanes * 4 + kPrefetchBytes);
       const auto words = L::load_words(at + v * L::kLanes * 4);
-      acc[v] = L::fma(L::low(words), first, acc[v]);
-      acc[v] = L::fma(L::high(words), second, acc[v]);
+      const auto first = L::low(words);
+      const auto second = L::high(words);
+      for (int t = 0; t < T; ++t) {
+        acc[t][v] = L::add_product(first, L::broadcast(x[t] + place), acc[t][v]);
+        acc[t][v] = L::add_product(second, L::broadcast(x[t] + place + 1), acc[t][v]);
+      }
     }
   }
-  alignas(64) float out[kPanelRows];
-  for (int v = 0; v < kVectors<L>; ++v) L::store(out + v * L::kLanes, acc[v]);
-  __builtin_memcpy(job.y, out, static_cast<size_t>(job.width) * sizeof(float));
+  store_rows<L, T>(acc, job);
 }
 
 template <class L>
 void bf16_product(const PanelJob& job) {
-  if (job.x.count == 1) return one_row_bf16<L>(job);
+  switch (job.x.count <= L::kMaxFewRows ? job.x.count : 0) {
+    case 1:
+      return few_rows_bf16<L, 1>(job);
+    case 2:
+      if constexpr (L::kMaxFewRows >= 2) return few_rows_bf16<L, 2>(job);
+      break;
+    case 3:
+      if constexpr (L::kMaxFewRows >= 3) return few_rows_bf16<L, 3>(job);
+      break;
+    case 4:
+      if constexpr (L::kMaxFewRows >= 4) return few_rows_bf16<L, 4>(job);
+      break;
+    default:
+      break;
+  }
   many_rows<L, Order::kAscending>(job, job.cols, [&](int64_t first, int64_t count, float* memory) {
     const uint8_t* at = job.data + first / 2 * kPanelRows * 4;
     for (int64_t k = 0; k < count; k += 2, at += kPanelRows * 4) {
@@ -254,7 +278,7 @@ void parts_product(const PartsJob& job) {
           const int64_t at = k * kNumParts + v * L::kLanes;
           const auto value = L::load(x + at);
           for (int i = 0; i < kTogether; ++i)
-            acc[i][v] = L::fma(L::load(rows[i] + at), value, acc[i][v]);
+            acc[i][v] = L::add_product(L::load(rows[i] + at), value, acc[i][v]);
         }
       }
       for (int i = 0; i < kTogether && row + i < job.rows; ++i) {

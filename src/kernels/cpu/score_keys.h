@@ -91,6 +91,7 @@ void score_keys(const IndexJob& job) {
   for (int64_t first = 0; first < job.n; first += kLaneKeys) {
     const int64_t count = job.n - first < kLaneKeys ? job.n - first : kLaneKeys;
     steps_of_keys<L>(job.keys + first, count, job.dim, piece);
+    __builtin_memset(dots, 0, static_cast<size_t>(num_queries * kLaneKeys) * sizeof(float));
     for (int64_t step = 0; step < steps; step += kRunSteps) {
       TileArgs args;
       args.w = piece + step * kLaneKeys;
@@ -101,7 +102,6 @@ void score_keys(const IndexJob& job) {
       args.steps = steps - step < kRunSteps ? steps - step : kRunSteps;
       args.acc = dots;
       args.acc_row = kLaneKeys;
-      args.fresh = step == 0;
       tiles<L, Order::kPairs>(num_queries, (count + 15) / 16 * 16, args);
     }
     for (int64_t row = 0; row < job.rows; ++row) {

@@ -28,6 +28,12 @@ struct Simd256 {
   STOKER_INLINE Float fma(Float a, Float b, Float c) {
     return _mm256_fmadd_ps(a, b, c);
   }
+  /// acc + a * b, in the register of acc. As an instruction, since g++ 12 spends moves on the
+  /// choice between its three forms: a sixth of the time of a tile.
+  STOKER_INLINE Float add_product(Float a, Float b, Float acc) {
+    asm("vfmadd231ps %1, %2, %0" : "+x"(acc) : "x"(a), "x"(b));
+    return acc;
+  }
   STOKER_INLINE Float mul(Float a, Float b) {
     return _mm256_mul_ps(a, b);
   }

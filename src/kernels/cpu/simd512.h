@@ -29,6 +29,12 @@ struct Simd512 {
   STOKER_INLINE Float fma(Float a, Float b, Float c) {
     return _mm512_fmadd_ps(a, b, c);
   }
+  /// acc + a * b, in the register of acc. As an instruction, since g++ 12 spends moves on the
+  /// choice between its three forms: a sixth of the time of a tile.
+  STOKER_INLINE Float add_product(Float a, Float b, Float acc) {
+    asm("vfmadd231ps %1, %2, %0" : "+v"(acc) : "v"(a), "v"(b));
+    return acc;
+  }
   STOKER_INLINE Float mul(Float a, Float b) {
     return _mm512_mul_ps(a, b);
   }
