@@ -171,26 +171,35 @@ Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string
   return tensors;
 }
 
-std::string serialize_safetensors(const std::vector<TensorToWrite>& tensors) {
+std::string safetensors_head(const std::vector<NamedTensor>& tensors) {
   std::vector<Json::Member> header;
-  size_t size = 0;
-  for (const TensorToWrite& tensor : tensors) {
+  int64_t size = 0;
+  for (const auto& [name, view] : tensors) {
     std::vector<Json> shape;
-    for (const int64_t dim : tensor.shape) shape.push_back(Json::integer(dim));
-    std::vector<Json> offsets{Json::unsigned_integer(size),
-                              Json::unsigned_integer(size + tensor.bytes.size())};
-    header.emplace_back(tensor.name,
-                        Json::object({{"dtype", Json::string(dtype_info(tensor.dtype).name)},
-                                      {"shape", Json::array(std::move(shape))},
-                                      {"data_offsets", Json::array(std::move(offsets))}}));
-    size += tensor.bytes.size();
+    for (const int64_t dim : view.shape) shape.push_back(Json::integer(dim));
+    std::vector<Json> offsets{Json::integer(size), Json::integer(size + view.size_bytes)};
+    header.emplace_back(name, Json::object({{"dtype", Json::string(dtype_info(view.dtype).name)},
+                                            {"shape", Json::array(std::move(shape))},
+                                            {"data_offsets", Json::array(std::move(offsets))}}));
+    size += view.size_bytes;
   }
   std::string text = Json::object(std::move(header)).dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::string image;
-  image.reserve(kPrefixBytes + text.size() + size);
-  append_le<uint64_t>(image, text.size());
-  image += text;
+  std::string head;
+  append_le<uint64_t>(head, text.size());
+  return head + text;
+}
+
+std::string serialize_safetensors(const std::vector<TensorToWrite>& tensors) {
+  std::vector<NamedTensor> named;
+  size_t size = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const auto num_bytes = static_cast<int64_t>(tensor.bytes.size());
+    named.push_back({tensor.name, {tensor.dtype, tensor.shape, tensor.bytes.data(), num_bytes}});
+    size += tensor.bytes.size();
+  }
+  std::string image = safetensors_head(named);
+  image.reserve(image.size() + size);
   for (const TensorToWrite& tensor : tensors) {
     image.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
   }

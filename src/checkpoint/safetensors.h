@@ -31,8 +31,12 @@ struct TensorToWrite {
   Bytes bytes;
 };
 
-/// The image of a file with these tensors in the given order, the header padded with spaces to 8
-/// bytes.
+/// What a file with these tensors begins with, up to their data, which follows in the given order:
+/// the header and its length, padded with spaces to 8 bytes. Where the views' data is does not
+/// matter; it may be null.
+std::string safetensors_head(const std::vector<NamedTensor>& tensors);
+
+/// The image of a file with these tensors in the given order.
 std::string serialize_safetensors(const std::vector<TensorToWrite>& tensors);
 
 }  // namespace stoker
