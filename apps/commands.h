@@ -13,5 +13,6 @@ int tokenize_command(const Arguments& arguments);
 int trace_command(const Arguments& arguments);
 int serve_command(const Arguments& arguments);
 int run_batch_command(const Arguments& arguments);
+int bench_command(const Arguments& arguments);
 
 }  // namespace stoker

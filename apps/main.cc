@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"generate", "answer one prompt", generate_command},
     {"inspect", "what is in a checkpoint, and does it fit here", inspect_command},
     {"tokenize", "text to token ids, or back", tokenize_command},
+    {"bench", "how fast a model runs here", bench_command},
     {"trace", "write down what the model computes, for comparison", trace_command},
 };
 
