@@ -112,15 +112,14 @@ Result<void> run_and_report(const BenchPlan& plan, const BenchOptions& options) 
   const Machine machine = this_machine();
   Output out;
   std::vector<BenchResult> results;
-  const auto ran = run_bench(llm, plan, [&](const BenchResult& result) {
+  auto ran = run_bench(llm, plan, [&](const BenchResult& result) {
     if (results.empty()) out.write(bench_heading(plan, llm.model(), machine));
     out.write(bench_row(plan.kind, result));
     results.push_back(result);
   });
   if (!ran) return ran;
   out.write(early_text(results));
-  const auto written =
-      json->finish(bench_json(plan, options.engine, llm.model(), machine, results));
+  auto written = json->finish(bench_json(plan, options.engine, llm.model(), machine, results));
   if (!written) return written;
   if (auto table = csv->finish(bench_csv(results)); !table) return table;
   return out.result();

@@ -37,6 +37,7 @@ Request random_request(std::mt19937_64& random, int32_t vocab_size, const BenchS
 
 Result<Run> run_once(LLM& llm, const BenchSizes& sizes, std::mt19937_64& random) {
   std::vector<Request> requests;
+  requests.reserve(static_cast<size_t>(sizes.batch));
   for (int32_t i = 0; i < sizes.batch; ++i)
     requests.push_back(random_request(random, llm.model().vocab_size, sizes));
   const Clock::time_point begin = Clock::now();

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
+#include <span>
 
 #include "checkpoint/checkpoint.h"
 #include "kv/sequence_state.h"
@@ -16,6 +18,7 @@
 #include "support/checkpoint.h"
 #include "support/kv.h"
 #include "tools/slice_files.h"
+#include "tools/slice_weights.h"
 
 namespace stoker::slice {
 namespace {
@@ -107,6 +110,23 @@ TEST(SliceConfig, RefusesTooFewLayers) {
   const auto config = make_config({.layers = 3});
   ASSERT_FALSE(config);
   EXPECT_THAT(config.error().message, HasSubstr("expected 4"));
+}
+
+// Pieces of any size make up the same tensor, in every format.
+TEST(SliceWeights, PiecesMakeUpTheWhole) {
+  for (const auto kind : {Filling::Kind::kBf16, Filling::Kind::kF32, Filling::Kind::kE4m3,
+                          Filling::Kind::kE2m1, Filling::Kind::kScale}) {
+    const Filling filling{.name = "a.weight", .kind = kind, .deviation = 1, .mean_power = 0.3};
+    std::vector<uint8_t> whole(100);
+    fill(filling, 1, 0, whole);
+    std::vector<uint8_t> pieces(whole.size());
+    for (size_t first = 0; first < pieces.size(); first += 24) {
+      const size_t size = std::min<size_t>(24, pieces.size() - first);
+      fill(filling, 1, static_cast<int64_t>(first), std::span(pieces).subspan(first, size));
+    }
+    EXPECT_EQ(pieces, whole) << "kind " << static_cast<int>(kind);
+    EXPECT_GT(std::set<uint8_t>(whole.begin(), whole.end()).size(), 1U);
+  }
 }
 
 TEST(SliceFiles, BytesFollowFromTheSeedAlone) {

@@ -15,9 +15,9 @@ namespace stoker::slice {
 struct Filling {
   enum class Kind { kBf16, kF32, kE4m3, kE2m1, kScale };
 
-  std::string name;  ///< of the tensor
+  std::string name{};  ///< of the tensor
   DType dtype = DType::kF32;
-  Shape shape;
+  Shape shape{};
   Kind kind = Kind::kBf16;
   double mean = 0;        ///< kBf16, kF32
   double deviation = 0;   ///< kBf16, kF32
