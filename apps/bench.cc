@@ -88,18 +88,6 @@ Result<std::vector<BenchSizes>> cases_of(const BenchOptions& options) {
   return cases;
 }
 
-std::string early_text(const std::vector<BenchResult>& results) {
-  int64_t num_early = 0;
-  int64_t num_requests = 0;
-  for (const BenchResult& result : results) {
-    num_early += result.num_early;
-    num_requests += result.num_requests;
-  }
-  if (num_early == 0) return "";
-  return "\n" + std::to_string(num_early) + " of " + std::to_string(num_requests) +
-         " answers ended before their length: they drew the end of text\n";
-}
-
 Result<void> run_and_report(const BenchPlan& plan, const BenchOptions& options) {
   auto json = ResultFile::open(options.json);
   if (!json) return std::move(json).error();
@@ -109,19 +97,19 @@ Result<void> run_and_report(const BenchPlan& plan, const BenchOptions& options) 
   if (!engine) return std::move(engine).error();
   LLM llm(*std::move(engine), static_cast<size_t>(options.engine.max_queue));
 
-  const Machine machine = this_machine();
+  BenchReport report{plan, options.engine, llm.model(), this_machine(), std::nullopt, {}};
+  const OtherLoad load;
   Output out;
-  std::vector<BenchResult> results;
   auto ran = run_bench(llm, plan, [&](const BenchResult& result) {
-    if (results.empty()) out.write(bench_heading(plan, llm.model(), machine));
+    if (report.results.empty()) out.write(bench_heading(plan, report.model, report.machine));
     out.write(bench_row(plan.kind, result));
-    results.push_back(result);
+    report.results.push_back(result);
   });
   if (!ran) return ran;
-  out.write(early_text(results));
-  auto written = json->finish(bench_json(plan, options.engine, llm.model(), machine, results));
-  if (!written) return written;
-  if (auto table = csv->finish(bench_csv(results)); !table) return table;
+  report.other_cores = load.cores();
+  out.write(bench_notes(report));
+  if (auto written = json->finish(bench_json(report)); !written) return written;
+  if (auto written = csv->finish(bench_csv(report.results)); !written) return written;
   return out.result();
 }
 

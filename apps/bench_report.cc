@@ -2,9 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <fstream>
-#include <string_view>
-#include <thread>
 #include <utility>
 
 #include "json_text.h"
@@ -15,6 +12,9 @@ namespace {
 
 constexpr int kCountWidth = 8;
 constexpr int kNumberWidth = 10;
+
+// As many cores may be busy with something else before it is told.
+constexpr double kQuietCores = 0.1;
 
 std::string cell(const std::string& text, int width) {
   const auto size = static_cast<size_t>(width);
@@ -33,10 +33,11 @@ std::array<std::pair<const char*, double>, 4> named(const Spread& spread) {
       {{"min", spread.min}, {"median", spread.median}, {"p90", spread.p90}, {"max", spread.max}}};
 }
 
-std::string machine_json(const Machine& machine) {
+std::string machine_json(const BenchReport& report) {
   return JsonObject()
-      .add("cpu", json_string(machine.cpu))
-      .add("logical_cores", std::to_string(machine.num_logical_cores))
+      .add("cpu", json_string(report.machine.cpu))
+      .add("logical_cores", std::to_string(report.machine.num_logical_cores))
+      .add("other_cores", report.other_cores ? json_number(*report.other_cores) : "null")
       .text();
 }
 
@@ -105,18 +106,6 @@ std::string csv_line(const BenchResult& result) {
 
 }  // namespace
 
-Machine this_machine() {
-  Machine machine{"unknown", std::thread::hardware_concurrency()};
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(": ");
-    if (!line.starts_with("model name") || colon == std::string::npos) continue;
-    machine.cpu = line.substr(colon + 2);
-    break;
-  }
-  return machine;
-}
-
 std::string bench_heading(const BenchPlan& plan, const ModelInfo& model, const Machine& machine) {
   std::string text = model.name + " on " + machine.cpu + ", " +
                      std::to_string(machine.num_logical_cores) + " logical cores; " +
@@ -153,18 +142,36 @@ std::string bench_row(BenchKind kind, const BenchResult& result) {
   return text + "\n";
 }
 
-std::string bench_json(const BenchPlan& plan, const EngineOptions& options, const ModelInfo& model,
-                       const Machine& machine, const std::vector<BenchResult>& results) {
+std::string bench_notes(const BenchReport& report) {
+  int64_t num_early = 0;
+  int64_t num_requests = 0;
+  for (const BenchResult& result : report.results) {
+    num_early += result.num_early;
+    num_requests += result.num_requests;
+  }
+  std::string text;
+  if (num_early > 0) {
+    text += std::to_string(num_early) + " of " + std::to_string(num_requests) +
+            " answers ended before their length: they drew the end of text\n";
+  }
+  if (report.other_cores.value_or(0) > kQuietCores) {
+    text += "other processes kept " + decimal(*report.other_cores, 1) +
+            " cores busy meanwhile: these figures are not the machine's\n";
+  }
+  return text.empty() ? "" : "\n" + text;
+}
+
+std::string bench_json(const BenchReport& report) {
   std::vector<std::string> items;
-  items.reserve(results.size());
-  for (const BenchResult& result : results) items.push_back(result_json(result));
+  items.reserve(report.results.size());
+  for (const BenchResult& result : report.results) items.push_back(result_json(result));
+  const bool is_latency = report.plan.kind == BenchKind::kLatency;
   return JsonObject()
-             .add("benchmark",
-                  json_string(plan.kind == BenchKind::kLatency ? "latency" : "throughput"))
+             .add("benchmark", json_string(is_latency ? "latency" : "throughput"))
              .add("version", json_string(version()))
-             .add("machine", machine_json(machine))
-             .add("model", model_json(model))
-             .add("options", options_json(plan, options))
+             .add("machine", machine_json(report))
+             .add("model", model_json(report.model))
+             .add("options", options_json(report.plan, report.options))
              .add("results", json_array(items))
              .text() +
          "\n";

@@ -31,6 +31,7 @@ def test_table_json_and_csv_agree(kind, tmp_path):
     table, told, rows = bench(kind, "demo", tmp_path, *QUICK, "--batch", "1,3", "--seed", "5", "--threads", "2")
     assert told["benchmark"] == kind and told["model"]["name"] == "demo"
     assert told["machine"]["cpu"] in table and told["machine"]["logical_cores"] > 0
+    assert (told["machine"]["other_cores"] > 0.1) == ("other processes" in table)
     assert [told["options"][name] for name in ("warmup", "repetitions", "seed", "threads")] == [0, 2, 5, 2]
     assert len(told["results"]) == len(rows) == len(rows_of(table)) == 2
     for result, row, shown, batch in zip(told["results"], rows, rows_of(table), [1, 3]):
