@@ -1,10 +1,14 @@
 """`stoker bench`: every case is measured, the table, JSON and CSV agree, and what cannot be measured is refused."""
 import csv
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from program import SMALL, run, run_well
+from program import LIMIT, SMALL, STOKER, run, run_well
+
+MAKE_SLICE = Path(STOKER).parent / "tools" / "make_slice"
 
 QUICK = ["--warmup", "0", "--repetitions", "2", "--prompt-tokens", "8", "--output-tokens", "4"]
 MEASURES = {
@@ -67,6 +71,37 @@ def test_one_token_has_no_later_ones(tmp_path):
 def test_more_requests_than_run_at_a_time(tmp_path):
     _, told, _ = bench("throughput", "demo", tmp_path, *QUICK, "--batch", "9", "--max-num-seqs", "2")
     assert told["results"][0]["requests"] == 18
+
+
+def make_slice(*arguments):
+    return subprocess.run([MAKE_SLICE, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+def test_a_made_checkpoint_can_be_measured(tmp_path):
+    made = make_slice(tmp_path / "slice", "--shape", "tiny", "--layers", "6", "--experts", "12", "--vocab", "300", "--seed", "2")
+    assert made.returncode == 0 and "GB of weights" in made.stdout
+    assert json.loads(run_well("inspect", tmp_path / "slice", "--json"))["problems"] == []
+    _, told, _ = bench("throughput", tmp_path / "slice", tmp_path, *QUICK, "--batch", "2")
+    assert told["model"]["vocab_size"] == 300 and told["results"][0]["requests"] == 4
+
+
+@pytest.mark.parametrize("arguments, code, expected", [
+    ([], 2, "a directory"),
+    (["a", "b"], 2, "'b'"),
+    (["a", "--shape", "large"], 2, "'large'"),
+    (["a", "--layers", "3"], 2, "expected 4"),
+    (["a", "--layers", "x"], 2, "'x'"),
+    (["a", "--experts", "1"], 2, "num_experts_per_tok"),
+    (["a", "--seed", "-1"], 2, "--seed"),
+    (["a", "--depth", "3"], 2, "--depth"),
+    (["a", "--vocab"], 2, "after --vocab"),
+    (["/dev/null/a", "--shape", "tiny"], 3, "/dev/null/a"),
+])
+def test_make_slice_refuses(arguments, code, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = make_slice(*arguments)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert expected in done.stderr and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("arguments, code, expected", [
