@@ -14,36 +14,11 @@
 #include "base/check.h"
 #include "base/try.h"
 #include "bench/bench.h"
+#include "bench/made_records.h"
 #include "support/watched_kernels.h"
 
 namespace stoker::bench {
 namespace {
-
-constexpr int64_t kRecords = 1024;  // different ones of each kind
-
-// Random records of one kind, taken in turn.
-class Records {
- public:
-  Records(int64_t dim, int64_t bytes, void (*encode)(const float*, int64_t, uint8_t*),
-          std::mt19937& random)
-      : bytes_(bytes), data_(static_cast<size_t>(kRecords * bytes)) {
-    std::normal_distribution<float> normal;
-    std::vector<float> vector(static_cast<size_t>(dim));
-    for (int64_t i = 0; i < kRecords; ++i) {
-      std::ranges::generate(vector, [&] { return normal(random); });
-      encode(vector.data(), dim, data_.data() + i * bytes);
-    }
-  }
-
-  void put(int64_t number, uint8_t* to) const {
-    // A stride that meets all of them, and not in the order of the blocks.
-    std::copy_n(data_.data() + number * 389 % kRecords * bytes_, bytes_, to);
-  }
-
- private:
-  const int64_t bytes_;
-  std::vector<uint8_t> data_;
-};
 
 // A sequence whose state was made, and the model that goes on from it.
 class MadeContext {
@@ -65,32 +40,12 @@ class MadeContext {
         work_(model.config(), pool_, testing::watched_plan(), 1),
         store_(std::move(store)),
         state_(*SequenceState::create(*store_, blocks_for(max_tokens))),
-        random_(1),
-        latents_(shape().head_dim, shape().latent_record(), encode_latent, random_),
-        keys_(shape().index_head_dim, shape().index_record(), encode_index, random_),
-        rows_(shape().head_dim, shape().window_record(), encode_window, random_),
         logits_(static_cast<size_t>(model.config().vocab_size)) {}
 
   const KvShape& shape() const { return store_->shape(); }
   const SequenceState& state() const { return state_; }
 
-  // Makes the state that follows `tokens` tokens: a multiple of all ratios, above those before.
-  void grow(int64_t tokens) {
-    CHECK(state_.reserve(tokens), "the store was made for it");
-    for (size_t source = 0; source < shape().sources.size(); ++source) {
-      const int64_t ratio = shape().sources[source].ratio;
-      for (int64_t entry = state_.length() / ratio; entry < tokens / ratio; ++entry) {
-        latents_.put(entry, state_.latent(source, entry));
-        keys_.put(entry, state_.index_key(source, entry));
-      }
-    }
-    for (int32_t ring = 0; ring < shape().num_rings; ++ring) {
-      for (int64_t position = tokens - shape().window; position < tokens; ++position)
-        rows_.put(position + ring, state_.window_row(ring, position));
-    }
-    for (int32_t i = 0; i < shape().history; ++i) state_.push_history(i);
-    state_.advance(tokens - state_.length());
-  }
+  void grow(int64_t tokens) { make_context(state_, shape(), tokens); }
 
   double seconds_of_token() {
     const int32_t id = random_ids(static_cast<uint32_t>(state_.length()), 1)[0];
@@ -108,10 +63,6 @@ class MadeContext {
   Workspace work_;
   std::unique_ptr<KvStore> store_;
   SequenceState state_;
-  std::mt19937 random_;
-  const Records latents_;
-  const Records keys_;
-  const Records rows_;
   std::vector<float> logits_;
 };
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -18,6 +17,7 @@
 #include "base/check.h"
 #include "base/worker_pool.h"
 #include "bench/limits.h"
+#include "bench/rows.h"
 #include "kernels/choose.h"
 #include "kernels/plan.h"
 #include "tensor/formats.h"
@@ -28,41 +28,9 @@ namespace {
 
 using kernels::Isa;
 using kernels::Kernels;
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kBytes = int64_t{384} << 20;  // far beyond the caches
 constexpr int64_t kCols = 5120;
-constexpr int kPairs = 7;
-constexpr double kMostSpread = 0.15;  // of the plain read, beyond which nothing is said
-
-double seconds_of(const std::function<void()>& work) {
-  const Clock::time_point begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
-double spread(const std::vector<double>& values) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return *most / *least - 1;
-}
-
-// Pages as an engine's weights have them.
-uint8_t* map_memory(int64_t bytes) {
-  constexpr int64_t kHugePage = int64_t{2} << 20;
-  void* memory = ::mmap(nullptr, static_cast<size_t>(bytes + kHugePage), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(memory != MAP_FAILED, "there is memory for the benchmark");
-  const auto place = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) / kHugePage * kHugePage;
-  auto* first = reinterpret_cast<uint8_t*>(place);
-  static_cast<void>(::madvise(first, static_cast<size_t>(bytes), MADV_HUGEPAGE));
-  return first;
-}
 
 // Random codes, none of them NaN or -0, with scales in their middle; what all rows are measured on.
 class Weights {
@@ -93,58 +61,10 @@ Weights& weights() {
   return all;
 }
 
-// The fastest that this machine multiplies with, operations a second of one core.
-double peak(std::string& with) {
-  double best = 0;
-  for (const Isa isa : kernels::usable_levels()) {
-    const LimitLoops& loops = loops_of(isa);
-    const auto rate = [](double (*loop)(int64_t)) {
-      double done = 0;
-      const double seconds = seconds_of([&] { done = loop(400); });
-      return done / seconds;
-    };
-    for (double (*loop)(int64_t) : {loops.fma, loops.bf16_dot}) {
-      if (loop == nullptr) continue;
-      const double found = rate(loop);
-      if (found > best) {
-        best = found;
-        with = std::string(kernels::isa_name(isa)) + (loop == loops.fma ? " FMA" : " VDPBF16PS");
-      }
-    }
-  }
-  return best;
-}
-
 double level_peak(Isa isa) {
   double done = 0;
   const double seconds = seconds_of([&] { done = loops_of(isa).fma(400); });
   return done / seconds;
-}
-
-// "15.2 G" of a second.
-std::string rate(double per_second) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f G/s", per_second * 1e-9);
-  return text.data();
-}
-
-struct Row {
-  std::string name;
-  double target = 0;
-  bool at_most = false;  // the target is a most, not a least
-};
-
-// Figures of one row: medians of pairs, or why there are none.
-void report(benchmark::State& state, const Row& row, const std::vector<double>& ratios,
-            const std::vector<double>& reads, const std::string& note) {
-  state.counters["found"] = median(ratios);
-  state.counters["target"] = row.target;
-  state.counters["at_most"] = row.at_most ? 1 : 0;
-  state.counters["spread"] = reads.empty() ? 0 : spread(reads);
-  std::string label = note;
-  if (!reads.empty() && spread(reads) > kMostSpread)
-    label = "skipped: plain reads differ by more than 15 %; " + note;
-  state.SetLabel(label);
 }
 
 // What one row of a matrix benchmark runs.
@@ -202,16 +122,6 @@ class ProductRun {
   std::vector<float> y_;
 };
 
-double read_seconds(WorkerPool& pool, const uint8_t* data, int64_t bytes) {
-  constexpr int64_t kPiece = int64_t{1} << 20;
-  const LimitLoops& loops = loops_of(kernels::usable_levels().back());
-  return seconds_of([&] {
-    pool.run((bytes + kPiece - 1) / kPiece, [&](int64_t piece, int /*worker*/) {
-      loops.read(data + piece * kPiece, std::min(kPiece, bytes - piece * kPiece));
-    });
-  });
-}
-
 // A product of the planned level as a share of its limit: reading the weights, or multiplying.
 void product(benchmark::State& state, const Row& row, const ProductRow& what) {
   const FlushDenormals flush;
@@ -226,18 +136,18 @@ void product(benchmark::State& state, const Row& row, const ProductRow& what) {
     run.seconds(pool);
     for (int pair = 0; pair < kPairs; ++pair) {
       const double read_s = read_seconds(pool, weights().data(), run.bytes());
-      const double product_s = run.flops() / (peak(with) * what.threads);
+      const double product_s = run.flops() / peak(pool, with);
       const double found_s = run.seconds(pool);
       reads.push_back(read_s);
       ratios.push_back(std::max(read_s, product_s) / found_s);
     }
   }
   // Where multiplying is the limit, reads do not matter.
-  const bool by_reading = median(reads) > run.flops() / (peak(with) * what.threads);
+  const bool by_reading = median(reads) > run.flops() / peak(pool, with);
   report(state, row, ratios, by_reading ? reads : std::vector<double>(),
          std::string(kernels::isa_name(kernels.isa)) + " against " +
              (by_reading ? "a plain read, " + rate(static_cast<double>(run.bytes()) / median(reads))
-                         : with + ", " + rate(peak(with))));
+                         : with + ", " + rate(peak(pool, with))));
 }
 
 // AVX2 with many rows, against its own FMA.
@@ -313,12 +223,13 @@ void attention(benchmark::State& state, const Row& row) {
                                sink.data(),    kHeads,
                                kDim,           0.044F,
                                scratch.data(), out.data()};
+  WorkerPool pool(1);
   std::string with;
   std::vector<double> ratios;
   for (auto _ : state) {
     for (int pair = 0; pair < kPairs; ++pair) {
       const double flops = 4.0 * kHeads * kDim * 640 * 50;
-      const double limit_s = flops / peak(with);
+      const double limit_s = flops / peak(pool, with);
       ratios.push_back(limit_s / seconds_of([&] {
                          for (int i = 0; i < 50; ++i) kernels.attend(job);
                        }));
@@ -351,11 +262,12 @@ void index_scores(benchmark::State& state, const Row& row) {
                               scratch.data(),
                               scores.data(),
                               kKeys};
+  WorkerPool pool(1);
   std::string with;
   std::vector<double> ratios;
   for (auto _ : state) {
     for (int pair = 0; pair < kPairs; ++pair) {
-      const double limit_s = 2.0 * kHeads * kDim * kKeys / peak(with);
+      const double limit_s = 2.0 * kHeads * kDim * kKeys / peak(pool, with);
       ratios.push_back(limit_s / seconds_of([&] { kernels.index_scores(job); }));
     }
   }
@@ -414,12 +326,6 @@ void mapped(benchmark::State& state, const Row& row) {
   ::munmap(file, kMapped);
   ::close(fd);
   report(state, row, ratios, {}, "to anonymous memory");
-}
-
-void add(const Row& row, const std::function<void(benchmark::State&, const Row&)>& run) {
-  benchmark::RegisterBenchmark(row.name.c_str(), [row, run](benchmark::State& state) {
-    run(state, row);
-  })->Iterations(1);
 }
 
 void add_products() {
@@ -491,12 +397,6 @@ void add_all() {
 }
 
 }  // namespace
-
-const LimitLoops& loops_of(Isa isa) {
-  constexpr std::array<const LimitLoops*, 3> kLoops = {&kAvx2Loops, &kAvx512Loops,
-                                                       &kAvx512Bf16Loops};
-  return *kLoops[static_cast<size_t>(isa)];
-}
 
 }  // namespace stoker::bench
 

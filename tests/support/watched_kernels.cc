@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "tensor/panels.h"
+
 namespace stoker::testing {
 namespace {
 
@@ -15,6 +17,9 @@ std::mutex mutex;
 Reads reads;  // under the mutex
 std::atomic<bool> is_watching{false};
 std::atomic<int64_t> index_ns{0};
+std::atomic<int64_t> weight_bytes{0};
+std::atomic<int64_t> product_flops{0};
+std::atomic<int64_t> index_flops{0};
 
 void note(const uint8_t* data) {
   if (!is_watching) return;
@@ -28,13 +33,23 @@ const Kernels& watched() {
     Kernels kernels = kernels::kernels_of(kIsa);
     kernels.panel = [](const kernels::PanelJob& job) {
       note(job.data);
+      const PackedSize size = packed_size(job.format, 1, job.cols);
+      weight_bytes += size.data + size.scale;
+      product_flops += 2 * job.width * job.cols * job.x.count;
       kernels::kernels_of(kIsa).panel(job);
     };
     kernels.parts = [](const kernels::PartsJob& job) {
       note(job.data);
+      weight_bytes += job.rows * job.cols * 4;
+      product_flops += 2 * job.rows * job.cols * job.x_rows;
       kernels::kernels_of(kIsa).parts(job);
     };
+    kernels.attend = [](const kernels::AttendJob& job) {
+      product_flops += 4 * job.heads * job.dim * (job.keys.num_window + job.keys.num_latents);
+      kernels::kernels_of(kIsa).attend(job);
+    };
     kernels.index_scores = [](const kernels::IndexJob& job) {
+      index_flops += 2 * job.rows * job.heads * job.dim * job.n;
       const auto begin = std::chrono::steady_clock::now();
       kernels::kernels_of(kIsa).index_scores(job);
       index_ns += (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1);
@@ -75,6 +90,12 @@ Reads take_reads() {
 
 void watch_reads(bool enabled) {
   is_watching = enabled;
+}
+
+Work take_work() {
+  const auto index = static_cast<double>(index_flops.exchange(0));
+  return {static_cast<double>(weight_bytes.exchange(0)),
+          static_cast<double>(product_flops.exchange(0)) + index, index};
 }
 
 double take_index_seconds() {

@@ -1,5 +1,5 @@
-// Kernels that note what they do and else are those of the library: how often weights are read, and
-// how long index keys are scored.
+// Kernels that note what they do and else are those of the library: how often weights are read, how
+// much is multiplied, and how long index keys are scored.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,14 @@ void watch_reads(bool enabled);
 
 /// Seconds that threads spent scoring index keys since the last call, over all threads.
 double take_index_seconds();
+
+/// What kernels read of weights and multiplied since the last call: products, attention and index
+/// scores.
+struct Work {
+  double weight_bytes = 0;
+  double flops = 0;
+  double index_flops = 0;  ///< of flops
+};
+Work take_work();
 
 }  // namespace stoker::testing
