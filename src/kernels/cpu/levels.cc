@@ -22,13 +22,17 @@ constexpr std::array<Level, 3> kLevels = {{{Isa::kAvx2, "avx2", kAvx2Kernels},
                                            {Isa::kAvx512, "avx512", kAvx512Kernels},
                                            {Isa::kAvx512Bf16, "avx512bf16", kAvx512Bf16Kernels}}};
 
-// clang 14 does not know this name in __builtin_cpu_supports.
+// clang 14 does not know this name in __builtin_cpu_supports. Asked once: a virtual machine takes a
+// long time to answer.
 bool has_f16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  static const bool kHas = [] {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  }();
+  return kHas;
 }
 
 bool is_usable(Isa isa) {
