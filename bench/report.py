@@ -1,4 +1,5 @@
-"""Takes what the benchmarks wrote into a baseline, and prints it beside what is wanted: report.py DATA_DIR BASELINE.
+"""Takes what the benchmarks wrote into a baseline, and prints what ran beside what is wanted of it: report.py DATA_DIR BASELINE
+[--json]. Exit code 1: something is below what is wanted.
 
 The baseline holds, for each benchmark, its figures and where they are from: machine, commit, compiler, threads, shapes. A
 benchmark that did not run keeps what it had.
@@ -55,6 +56,21 @@ def overhead(raw):
     return {"running": 256, "cases": {
         name: {"mean_us": median(runs, "cpu_time"), "median_us": median(runs, "median_us"), "p99_us": median(runs, "p99_us"),
                "max_us": median(runs, "max_us"), "images": int(runs[0]["images"])} for name, runs in cases.items()}}
+
+
+def rows(raw):
+    """Rows of kernel_bench and step_bench by name."""
+    found = {}
+    for run in raw["benchmarks"]:
+        name = run["name"].split("/iterations:")[0]
+        if "error_message" in run:
+            found[name] = {"skipped": run["error_message"]}
+            continue
+        label = run.get("label", "")
+        skipped, _, note = label.partition("; ") if label.startswith("skipped: ") else ("", "", label)
+        found[name] = {"found": float("%.3g" % run["found"]), "target": run["target"], "at_most": run["at_most"] == 1,
+                       "skipped": skipped.removeprefix("skipped: "), "note": note}
+    return found
 
 
 def median(runs, key):
@@ -123,40 +139,66 @@ def check_overhead(o):
     yield ("10,000 queued to none", f"{growth:.2f} x", "<= 1.1", growth <= 1.1, "")
 
 
-CHECKS = {"throughput": check_throughput, "prefix": check_prefix, "replay": check_replay, "decode": check_decode,
-          "overhead": check_overhead}
+def check_rows(found):
+    for name, row in found.items():
+        if "found" not in row:
+            yield (name, "", "", f"skipped: {row['skipped']}", "")
+            continue
+        so = row["found"] <= row["target"] if row["at_most"] else row["found"] >= row["target"]
+        yield (name, f"{row['found']:.2f}", f"{'<=' if row['at_most'] else '>='} {row['target']:.2f}",
+               f"skipped: {row['skipped']}" if row["skipped"] else so, row["note"])
+
+
+CHECKS = {"kernels": check_rows, "steps": check_rows, "throughput": check_throughput, "prefix": check_prefix, "replay": check_replay,
+          "decode": check_decode, "overhead": check_overhead}
 
 
 def percent(ratio):
     return f"{100 * ratio:.1f} %"
 
 
-def table(baseline):
-    rows = [("benchmark", "what", "found", "wanted", "so?", "")]
-    for name, check in CHECKS.items():
-        if name in baseline:
-            rows += [(name, what, found, wanted, "" if is_so is None else "yes" if is_so else "NO", remark)
-                     for what, found, wanted, is_so, remark in check(baseline[name]["figures"])]
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[5]]).rstrip() for row in rows)
+def judged(baseline, names):
+    """A line for each figure of these benchmarks: benchmark, what, found, wanted, "ok", "below", "skipped: why" or "", remark."""
+    words = {None: "", True: "ok", False: "below"}
+    return [(name, what, found, wanted, is_so if isinstance(is_so, str) else words[is_so], remark)
+            for name in names for what, found, wanted, is_so, remark in CHECKS[name](baseline[name]["figures"])]
 
 
-def main(data, path):
+def table(lines):
+    lines = [("benchmark", "what", "found", "wanted", "", ""), *lines]
+    widths = [max(len(line[i]) for line in lines) for i in range(5)]
+    return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(line, widths)), line[5]]).rstrip() for line in lines)
+
+
+def main(data, path, as_json):
     engine, steps, baseline = read(data / "engine_run.json"), read(data / "overhead_run.json"), read(path)
+    ran = [name for name in CHECKS if name in engine]
     source = {"machine": machine(), "commit": commit(), "compiler": compiler()}
     for name in CHECKS:
         if name in engine:
             baseline[name] = {**source, "threads": engine["threads"], "shape": shape(data), "figures": engine[name]}
     if steps:
         baseline["overhead"] = {**source, "threads": 1, "figures": overhead(steps)}
+        ran.append("overhead")
+    for name in ("kernels", "steps"):
+        if raw := read(data / f"{name}_run.json"):
+            baseline[name] = {**source, "figures": rows(raw)}
+            ran.append(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(baseline, indent=1) + "\n")
-    print(table(baseline))
-    for name in CHECKS:
+    lines = judged(baseline, [name for name in CHECKS if name in ran])
+    if as_json:
+        keys = ["benchmark", "what", "found", "wanted", "judgement", "remark"]
+        print(json.dumps([dict(zip(keys, line)) for line in lines], indent=1))
+    else:
+        print(table(lines))
+    for name in ran:
         others = baseline.get(name, {}).get("figures", {}).get("machine_use", {}).get("other_cores")
         if others is not None and others > QUIET:
-            print(f"{name}: others kept {others:.2f} cores busy meanwhile. Its figures mean little; run it again on an idle machine.")
+            print(f"{name}: others kept {others:.2f} cores busy meanwhile. Its figures mean little; run it again on an idle machine.",
+                  file=sys.stderr)
+    return 1 if any(line[4] == "below" for line in lines) else 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), "--json" in sys.argv[3:]))
