@@ -134,8 +134,8 @@ int64_t attend_scratch_floats(int32_t heads, int64_t dim, int64_t num_keys) {
   return dim * lanes + num_keys * lanes + (dim + 63) / 64 * 64 * 64;
 }
 
-int64_t index_scratch_floats(int64_t rows, int32_t heads, int64_t dim) {
-  return (dim + rows * heads) * 64;
+int64_t index_scratch_floats(int64_t rows, int32_t heads) {
+  return rows * heads * 64;
 }
 
 }  // namespace stoker::kernels

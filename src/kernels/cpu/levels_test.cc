@@ -339,8 +339,7 @@ TEST_P(LevelsTest, IndexScores) {
     const std::vector<float> weights = random.normals(at.rows * at.heads);
     const std::vector<float> ready =
         arranged(WeightFormat::kFp4Panel, *kernels_, q, at.rows * at.heads, at.dim);
-    std::vector<float> scratch(
-        static_cast<size_t>(index_scratch_floats(at.rows, at.heads, at.dim)));
+    std::vector<float> scratch(static_cast<size_t>(index_scratch_floats(at.rows, at.heads)));
     std::vector<float> scores(static_cast<size_t>(at.rows * at.keys));
     IndexJob job;
     job.q = {ready.data(), at.rows * at.heads, at.rows * at.heads, nullptr};
