@@ -283,10 +283,10 @@ void choice(benchmark::State& state, const Row& row, bool rising) {
   std::vector<float> scores;
   for (int64_t i = 0; i < kScores; ++i)
     scores.push_back(rising ? static_cast<float>(i) : normal(random));
-  std::vector<uint64_t> keys(static_cast<size_t>(kernels::choice_room(512)));
-  std::vector<int32_t> list(keys.size());
+  std::vector<float> values(static_cast<size_t>(kernels::choice_room(512)));
+  std::vector<int32_t> list(values.size());
   std::vector<int32_t> out(512);
-  const kernels::ChoiceScratch scratch{keys.data(), list.data()};
+  const kernels::ChoiceScratch scratch{values.data(), list.data()};
   WorkerPool pool(1);
   std::vector<double> found;
   for (auto _ : state) {

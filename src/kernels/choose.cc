@@ -1,7 +1,6 @@
 #include "kernels/choose.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <limits>
 
@@ -10,30 +9,28 @@
 namespace stoker::kernels {
 namespace {
 
-constexpr int64_t kLeastRoom = 4096;
+constexpr int64_t kLeastRoom = 8192;
 
-// Larger for a better score, and among equal ones for the lower index. -0 and 0 are equal.
-uint64_t key_of(float score, int32_t index) {
-  const auto bits = std::bit_cast<uint32_t>(score == 0 ? 0.0F : score);
-  const uint32_t ordered = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
-  return (static_cast<uint64_t>(ordered) << 32) | ~static_cast<uint32_t>(index);
-}
-
-// Leaves the k best of list [count], in their order. Returns the least of their scores.
+// Leaves the k best of list [count], in their order. Returns the least of their scores. The list is
+// ascending, so of equal scores the first ones are the best.
 float keep_best(const float* scores, int64_t k, int64_t& count, const ChoiceScratch& scratch) {
-  for (int64_t i = 0; i < count; ++i)
-    scratch.keys[i] = key_of(scores[scratch.list[i]], scratch.list[i]);
-  std::nth_element(scratch.keys, scratch.keys + k - 1, scratch.keys + count,
-                   std::greater<uint64_t>());
-  const uint64_t least = scratch.keys[k - 1];
+  for (int64_t i = 0; i < count; ++i) scratch.values[i] = scores[scratch.list[i]];
+  std::nth_element(scratch.values, scratch.values + k - 1, scratch.values + count,
+                   std::greater<float>());
+  const float least = scratch.values[k - 1];
+  int64_t room_for_least = k;
+  for (int64_t i = 0; i < k; ++i) room_for_least -= static_cast<int64_t>(scratch.values[i] > least);
   int64_t kept = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t index = scratch.list[i];
+    const float score = scores[index];
+    const bool is_least = score == least;
     scratch.list[kept] = index;
-    kept += static_cast<int64_t>(key_of(scores[index], index) >= least);
+    kept += static_cast<int64_t>(score > least || (is_least && room_for_least > 0));
+    room_for_least -= static_cast<int64_t>(is_least);
   }
   count = kept;
-  return scores[static_cast<int32_t>(~static_cast<uint32_t>(least))];
+  return least;
 }
 
 }  // namespace

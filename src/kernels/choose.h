@@ -10,8 +10,8 @@ namespace stoker::kernels {
 
 /// Memory that a choice of k works in, k no more than there are scores.
 struct ChoiceScratch {
-  uint64_t* keys = nullptr;  ///< [choice_room(k)]
-  int32_t* list = nullptr;   ///< [choice_room(k)]
+  float* values = nullptr;  ///< [choice_room(k)]
+  int32_t* list = nullptr;  ///< [choice_room(k)]
 };
 
 /// Places of each array of a scratch, for a choice of at most k.

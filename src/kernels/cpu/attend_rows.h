@@ -1,5 +1,5 @@
 // Attention of one token over stored records. Lanes are heads while scores are made and channels
-// while values are mixed; records are decoded twice, 64 at a time.
+// while values are mixed; records are decoded twice, 64 dims of 64 of them at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,32 @@ inline constexpr int64_t kTileDims = 64;
   return (n + 15) / 16 * 16;
 }
 
+/// What each e4m3 code means.
+struct E4m3Table {
+  float values[256] = {};
+};
+constexpr E4m3Table e4m3_table() {
+  E4m3Table table;
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = (code >> 3) & 15;
+    float value = static_cast<float>(exponent == 0 ? code & 7 : (code & 7) + 8);
+    for (int e = exponent == 0 ? 1 : exponent; e < 10; ++e) value /= 2;
+    for (int e = 10; e < exponent; ++e) value *= 2;
+    if ((code & 0x7F) == 0x7F) value = __builtin_nanf("");
+    table.values[code] = (code & 0x80) != 0 ? -value : value;
+  }
+  return table;
+}
+
 /// The scratch of attend(), in this order.
 struct AttendScratch {
   float* q;       ///< [dim, lanes]
   float* scores;  ///< [keys, lanes]
-  float* keys;    ///< [ceil(dim / 64), 64 keys, 64]
 };
 
 [[gnu::always_inline]] inline AttendScratch attend_scratch(float* memory, int64_t lanes,
-                                                           int64_t dim, int64_t num_keys) {
-  float* scores = memory + dim * lanes;
-  return {memory, scores, scores + num_keys * lanes};
+                                                           int64_t dim) {
+  return {memory, memory + dim * lanes};
 }
 
 /// e^x as tensor/arith.h has it.
@@ -50,57 +65,51 @@ template <class L>
   return L::zero_below(x, L::times_pow2(p, n), -87.0F);
 }
 
+/// Dims [first, first + width) of a record -> out [width]; width is a multiple of 32, or of 16 for
+/// latents.
 template <class L>
-inline void decode_window_row(const uint8_t* record, int64_t dim, float* out) {
-  for (int64_t first = 0; first < dim; first += 32) {
-    const float scale = key_scale(record[dim + first / 32]);
+[[gnu::always_inline]] inline void decode_window_dims(const uint8_t* record, int64_t dim,
+                                                      int64_t first, int64_t width, float* out) {
+  for (int64_t at = 0; at < width; at += 32) {
+    const float scale = key_scale(record[dim + (first + at) / 32]);
     const auto factor = L::broadcast(&scale);
-    float* to = out + first / kTileDims * (kChunkKeys * kTileDims) + first % kTileDims;
-    for (int64_t i = 0; i < 32; i += L::kLanes)
-      L::store(to + i, L::mul(L::e4m3(record + first + i), factor));
+    for (int64_t i = at; i < at + 32; i += L::kLanes)
+      L::store(out + i, L::mul(L::e4m3(record + first + i), factor));
   }
 }
 
 template <class L>
-inline void decode_latent_row(const uint8_t* record, int64_t dim, float* out) {
-  float scales[16];
-  for (int64_t first = 0; first < dim; first += 16) {
-    if (first % 256 == 0) {
-      uint8_t codes[16] = {};
-      const int64_t left = (dim - first) / 16;
-      __builtin_memcpy(codes, record + dim / 2 + first / 16,
-                       static_cast<size_t>(left < 16 ? left : 16));
-      for (int64_t i = 0; i < 16; i += L::kLanes) L::store(scales + i, L::e4m3(codes + i));
-      for (int64_t i = 0; i < 16; ++i) {
-        if ((codes[i] & 0x7F) == 0x7F) scales[i] = __builtin_nanf("");
-      }
-    }
-    const auto factor = L::broadcast(scales + first / 16 % 16);
-    float* to = out + first / kTileDims * (kChunkKeys * kTileDims) + first % kTileDims;
-    for (int64_t i = 0; i < 16; i += L::kLanes)
-      L::store(to + i, L::mul(L::e2m1(record + (first + i) / 2), factor));
+[[gnu::always_inline]] inline void decode_latent_dims(const uint8_t* record, int64_t dim,
+                                                      int64_t first, int64_t width, float* out) {
+  static constexpr E4m3Table kScales = e4m3_table();
+  for (int64_t at = 0; at < width; at += 16) {
+    const auto factor = L::broadcast(kScales.values + record[dim / 2 + (first + at) / 16]);
+    for (int64_t i = at; i < at + 16; i += L::kLanes)
+      L::store(out + i, L::mul(L::e2m1(record + (first + i) / 2), factor));
   }
 }
 
-/// Keys [first, first + count) as [ceil(dim / 64), 64, 64].
+/// Dims [dim_first, dim_first + width) of keys [first, first + count) as [64, 64].
 template <class L>
 inline void decode_keys(const KeyRecords& keys, int64_t first, int64_t count, int64_t dim,
-                        float* out) {
-  constexpr int64_t kAhead = 8;
-  const int64_t total = keys.num_window + keys.num_latents;
-  const auto record = [&keys](int64_t i) {
-    return i < keys.num_window ? keys.window[i] : keys.latents[i - keys.num_window];
-  };
+                        int64_t dim_first, int64_t width, float* out) {
   for (int64_t i = first; i < first + count; ++i, out += kTileDims) {
-    if (i + kAhead < total) {
-      const uint8_t* next = record(i + kAhead);
-      for (int64_t at = 0; at < dim / 2; at += 64) __builtin_prefetch(next + at);
-    }
     if (i < keys.num_window) {
-      decode_window_row<L>(keys.window[i], dim, out);
+      decode_window_dims<L>(keys.window[i], dim, dim_first, width, out);
     } else {
-      decode_latent_row<L>(keys.latents[i - keys.num_window], dim, out);
+      decode_latent_dims<L>(keys.latents[i - keys.num_window], dim, dim_first, width, out);
     }
+  }
+}
+
+/// Asks for the records of a chunk.
+inline void prefetch_keys(const KeyRecords& keys, int64_t first, int64_t count, int64_t dim) {
+  const int64_t end = keys.num_window + keys.num_latents;
+  for (int64_t i = first; i < first + count && i < end; ++i) {
+    const bool in_window = i < keys.num_window;
+    const uint8_t* record = in_window ? keys.window[i] : keys.latents[i - keys.num_window];
+    const int64_t bytes = in_window ? dim + dim / 32 : dim / 2 + dim / 16;
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(record + at);
   }
 }
 
@@ -150,38 +159,45 @@ inline void softmax_of_heads(float* scores, int64_t n, int64_t lanes, const floa
   }
 }
 
+/// Scores of keys [first, first + count), 64 dims at a time.
 template <class L>
-inline void score_chunk(const AttendScratch& scratch, int64_t first, int64_t count, int64_t lanes,
-                        int64_t dim) {
-  for (int64_t tile = 0; tile * kTileDims < dim; ++tile) {
+inline void score_chunk(const AttendJob& job, const AttendScratch& scratch, int64_t first,
+                        int64_t count, int64_t lanes) {
+  alignas(64) float keys[kChunkKeys * kTileDims];
+  for (int64_t dim = 0; dim < job.dim; dim += kTileDims) {
+    const int64_t width = job.dim - dim < kTileDims ? job.dim - dim : kTileDims;
+    decode_keys<L>(job.keys, first, count, job.dim, dim, width, keys);
     TileArgs args;
-    args.w = scratch.q + tile * kTileDims * lanes;
+    args.w = scratch.q + dim * lanes;
     args.w_stride = lanes;
-    args.x = scratch.keys + tile * kChunkKeys * kTileDims;
+    args.x = keys;
     args.x_row = kTileDims;
     args.x_step = 1;
-    args.steps = dim - tile * kTileDims < kTileDims ? dim - tile * kTileDims : kTileDims;
+    args.steps = width;
     args.acc = scratch.scores + first * lanes;
     args.acc_row = lanes;
     tiles<L, Order::kPairs>(count, lanes, args);
   }
 }
 
+/// Adds the shares of keys [first, first + count) to the outputs, 64 dims at a time.
 template <class L>
-inline void mix_chunk(const AttendScratch& scratch, int64_t first, int64_t count, int64_t lanes,
-                      int32_t heads, int64_t dim, float* out) {
-  for (int64_t tile = 0; tile * kTileDims < dim; ++tile) {
+inline void mix_chunk(const AttendJob& job, const AttendScratch& scratch, int64_t first,
+                      int64_t count, int64_t lanes) {
+  alignas(64) float keys[kChunkKeys * kTileDims];
+  for (int64_t dim = 0; dim < job.dim; dim += kTileDims) {
+    const int64_t width = job.dim - dim < kTileDims ? job.dim - dim : kTileDims;
+    decode_keys<L>(job.keys, first, count, job.dim, dim, width, keys);
     TileArgs args;
-    args.w = scratch.keys + tile * kChunkKeys * kTileDims;
+    args.w = keys;
     args.w_stride = kTileDims;
     args.x = scratch.scores + first * lanes;
     args.x_row = 1;
     args.x_step = lanes;
     args.steps = count;
-    args.acc = out + tile * kTileDims;
-    args.acc_row = dim;
-    const int64_t width = dim - tile * kTileDims < kTileDims ? dim - tile * kTileDims : kTileDims;
-    tiles<L, Order::kPairs>(heads, width, args);
+    args.acc = job.out + dim;
+    args.acc_row = job.dim;
+    tiles<L, Order::kPairs>(job.heads, width, args);
   }
 }
 
@@ -189,22 +205,21 @@ template <class L>
 void attend_rows(const AttendJob& job) {
   const int64_t n = job.keys.num_window + job.keys.num_latents;
   const int64_t lanes = whole_lanes(job.heads);
-  const AttendScratch scratch = attend_scratch(job.scratch, lanes, job.dim, n);
+  const AttendScratch scratch = attend_scratch(job.scratch, lanes, job.dim);
   __builtin_memset(scratch.scores, 0, static_cast<size_t>(n * lanes) * sizeof(float));
   __builtin_memset(job.out, 0, static_cast<size_t>(job.heads * job.dim) * sizeof(float));
   lanes_of_heads<L>(job.q, job.heads, job.dim, lanes, scratch.q);
+  const auto count_from = [n](int64_t first) {
+    return n - first < kChunkKeys ? n - first : kChunkKeys;
+  };
   for (int64_t first = 0; first < n; first += kChunkKeys) {
-    const int64_t count = n - first < kChunkKeys ? n - first : kChunkKeys;
-    decode_keys<L>(job.keys, first, count, job.dim, scratch.keys);
-    score_chunk<L>(scratch, first, count, lanes, job.dim);
+    prefetch_keys(job.keys, first + kChunkKeys, kChunkKeys, job.dim);
+    score_chunk<L>(job, scratch, first, count_from(first), lanes);
   }
   float* inverse = scratch.q;  // no longer needed
   softmax_of_heads<L>(scratch.scores, n, lanes, job.sink, job.heads, job.scale, inverse);
-  for (int64_t first = 0; first < n; first += kChunkKeys) {
-    const int64_t count = n - first < kChunkKeys ? n - first : kChunkKeys;
-    if (n > kChunkKeys) decode_keys<L>(job.keys, first, count, job.dim, scratch.keys);
-    mix_chunk<L>(scratch, first, count, lanes, job.heads, job.dim, job.out);
-  }
+  for (int64_t first = 0; first < n; first += kChunkKeys)
+    mix_chunk<L>(job, scratch, first, count_from(first), lanes);
   for (int32_t head = 0; head < job.heads; ++head) {
     const auto factor = L::broadcast(inverse + head);
     float* out = job.out + head * job.dim;

@@ -131,7 +131,7 @@ void arrange_parts(const float* x, int64_t cols, float* out) {
 
 int64_t attend_scratch_floats(int32_t heads, int64_t dim, int64_t num_keys) {
   const int64_t lanes = (heads + 15) / 16 * 16;
-  return dim * lanes + num_keys * lanes + (dim + 63) / 64 * 64 * 64;
+  return dim * lanes + num_keys * lanes;
 }
 
 int64_t index_scratch_floats(int64_t rows, int32_t heads) {

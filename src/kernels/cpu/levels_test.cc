@@ -378,9 +378,9 @@ TEST_P(LevelsTest, ChoiceOfTheBest) {
         if (random.below(100) == 0) scores.back() = -0.0F;
       }
       for (const int64_t k : {1, 7, 512, 3000}) {
-        std::vector<uint64_t> keys(static_cast<size_t>(choice_room(std::min(k, n))));
-        std::vector<int32_t> list(keys.size());
-        const ChoiceScratch scratch{keys.data(), list.data()};
+        std::vector<float> values(static_cast<size_t>(choice_room(std::min(k, n))));
+        std::vector<int32_t> list(values.size());
+        const ChoiceScratch scratch{values.data(), list.data()};
         std::vector<int32_t> found(static_cast<size_t>(n));
         found.resize(static_cast<size_t>(
             choose_best(*kernels_, scores.data(), n, k, scratch, found.data())));
