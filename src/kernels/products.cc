@@ -7,12 +7,24 @@
 namespace stoker::kernels {
 namespace {
 
+// Panels of a piece. With few rows a product reads as fast as it can: long runs of memory, as far
+// as there remain pieces for many threads.
+int64_t panels_together(const Product& product) {
+  constexpr int64_t kFewRows = 8;
+  constexpr int64_t kRun = 4;
+  constexpr int64_t kLeastPieces = 8;
+  const bool long_runs =
+      product.count <= kFewRows && num_panels(product.w->rows) >= kLeastPieces * kRun;
+  return long_runs ? kRun : 1;
+}
+
 // A product with the rows that it reads, ready for its panels.
 struct Job {
   const Product* product = nullptr;
   const Kernels* kernels = nullptr;
   int64_t arrangement = -1;  // index of it
-  int64_t first_piece = 0;   // of all jobs' panels
+  int64_t together = 1;      // panels of a piece
+  int64_t first_piece = 0;   // of all jobs'
 };
 
 // All rows of one x in the way of one format and level.
@@ -79,7 +91,7 @@ struct Plan {
   std::span<Arrangement> arrangements;
   int64_t num_jobs = 0;
   int64_t num_arrangements = 0;
-  int64_t num_panels = 0;
+  int64_t num_pieces = 0;
   int64_t num_rows = 0;  // to arrange
 };
 
@@ -112,8 +124,9 @@ Plan plan_jobs(const Workbench& bench, std::span<const Product> all) {
     }
     Job& job = plan.jobs[static_cast<size_t>(plan.num_jobs++)];
     const Kernels& kernels = bench.plan.product(product.w->format, product.count);
-    job = {&product, &kernels, arrangement_of(bench, plan, product, kernels), plan.num_panels};
-    plan.num_panels += num_panels(product.w->rows);
+    job = {&product, &kernels, arrangement_of(bench, plan, product, kernels),
+           panels_together(product), plan.num_pieces};
+    plan.num_pieces += (num_panels(product.w->rows) + job.together - 1) / job.together;
   }
   return plan;
 }
@@ -128,10 +141,12 @@ void products(const Workbench& bench, std::span<const Product> all) {
     const int64_t row = piece - a.first_piece;
     arrange(a.format, a.bf16_pairs, a.x.data + row * a.x.stride, a.cols, row, a.x.count, a.data);
   });
-  bench.pool.run(plan.num_panels, [&plan](int64_t piece, int /*worker*/) {
+  bench.pool.run(plan.num_pieces, [&plan](int64_t piece, int /*worker*/) {
     const Job& job = item_of(plan.jobs.data(), plan.num_jobs, piece);
-    compute_panel(job, plan.arrangements[static_cast<size_t>(job.arrangement)],
-                  piece - job.first_piece);
+    const Arrangement& x = plan.arrangements[static_cast<size_t>(job.arrangement)];
+    const int64_t first = (piece - job.first_piece) * job.together;
+    const int64_t end = std::min(first + job.together, num_panels(job.product->w->rows));
+    for (int64_t panel = first; panel < end; ++panel) compute_panel(job, x, panel);
   });
 }
 

@@ -155,11 +155,13 @@ TEST_F(ModelTest, LogitsOfPackedWeights) {
   });
   EXPECT_GT(num_packed, 300) << "nearly all";
   for (const kernels::Isa isa : kernels::usable_levels()) {
-    Workspace work(checkpoint_->config(), pool, kernels::plan_of(isa), 64);
+    Workspace work(checkpoint_->config(), pool, kernels::plan_of(isa),
+                   static_cast<int64_t>(prompt.size()));
     for (const auto& chunks : kChunkings) {
       EXPECT_TRUE(same_bits(run(work, prompt, chunks, {}, nullptr, &*model), expected))
           << isa_name(isa) << ", " << told(chunks, 2);
     }
+    EXPECT_EQ(work.arena().num_growths(), 0) << "what a step takes was there from the start";
   }
 }
 
