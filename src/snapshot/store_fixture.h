@@ -3,9 +3,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -46,6 +49,38 @@ int run_in_child(const Body& body) {
 
 /// Code of a child that cannot do what its test needs; the test is then skipped.
 constexpr int kChildSkips = 77;
+
+inline bool write_proc(const char* path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return !file.fail();
+}
+
+// A user namespace that holds this user and group, as who is not root needs it for a mount.
+inline bool has_own_users() {
+  const std::string user = std::to_string(::geteuid());
+  const std::string group = std::to_string(::getegid());
+  return ::unshare(CLONE_NEWUSER) == 0 &&
+         write_proc("/proc/self/uid_map", user + " " + user + " 1") &&
+         write_proc("/proc/self/setgroups", "deny") &&
+         write_proc("/proc/self/gid_map", group + " " + group + " 1");
+}
+
+// Puts the calling process, which is a child of a test, into a mount namespace of its own.
+inline bool has_own_mounts() {
+  return (::geteuid() == 0 || has_own_users()) && ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+// In a child: prints what is not as expected, for the parent sees only an exit code.
+#define EXPECT_IN_CHILD(condition)                                         \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
+      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      return 1;                                                            \
+    }                                                                      \
+  } while (false)
 
 class StoreTest : public testing::Test {
  protected:
