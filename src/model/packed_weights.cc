@@ -5,9 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "base/check.h"
+#include "base/try.h"
 #include "tensor/panels.h"
 
 namespace stoker {
@@ -16,6 +21,11 @@ namespace {
 constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kLine = 64;
 constexpr int64_t kReadAhead = 8192;  // behind the last panel: kernels ask for what comes next
+
+// The header: magic, version, number of matrices, bytes of all; then an entry for each matrix.
+constexpr std::string_view kMagic = "stokpack";
+constexpr int64_t kHeadBytes = 32;
+constexpr int64_t kEntryBytes = 40;  // format, rows, cols, offsets of data and scale
 
 int64_t rounded_up(int64_t bytes, int64_t to) {
   return (bytes + to - 1) / to * to;
@@ -46,6 +56,94 @@ void visit_block(BlockWeights& block, const std::function<void(Weight&, bool)>& 
   }
 }
 
+// Whether it is there, and in a format that has a packed one.
+bool has_packed_form(const Weight& weight, bool parts) {
+  if (!weight || (parts && weight.cols % kNumParts != 0)) return false;
+  return is_packed(packed_format(weight.format, parts));
+}
+
+// How a header spells a packed format; 0 is a matrix that is not packed.
+int64_t format_number(WeightFormat format) {
+  return static_cast<int64_t>(format) - static_cast<int64_t>(WeightFormat::kBf16Panel) + 1;
+}
+
+Error differs(const std::string& what, const std::string& expected) {
+  return {ErrorCode::kCorruptData, "packed weights: " + what + ": expected " + expected, ""};
+}
+
+Bytes bytes_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// Which of `num_matrices` matrices a header says are packed.
+Result<std::vector<bool>> packed_matrices(Bytes packed, size_t num_matrices) {
+  const auto expect = [](const char* what, int64_t expected, int64_t found) -> Result<void> {
+    if (expected == found) return {};
+    return differs(what, std::to_string(expected) + ", found " + std::to_string(found));
+  };
+  const size_t header_bytes = kHeadBytes + num_matrices * kEntryBytes;
+  if (packed.size() < header_bytes) {
+    return differs("header",
+                   std::to_string(header_bytes) + " bytes, found " + std::to_string(packed.size()));
+  }
+  if (!std::equal(kMagic.begin(), kMagic.end(), packed.begin()))
+    return differs("first bytes", std::string(kMagic));
+  auto good = expect("version", kPackedVersion, load_le<int64_t>(packed.data() + 8));
+  if (good) {
+    good = expect("matrices", static_cast<int64_t>(num_matrices),
+                  load_le<int64_t>(packed.data() + 16));
+  }
+  if (!good) return std::move(good).error();
+  std::vector<bool> out(num_matrices);
+  for (size_t i = 0; i < num_matrices; ++i)
+    out[i] = load_le<int64_t>(packed.data() + kHeadBytes + i * kEntryBytes) != 0;
+  return out;
+}
+
+// The first error of several threads.
+class FirstError {
+ public:
+  bool is_set() const { return is_set_.load(std::memory_order_relaxed); }
+  void note(Result<void> result) {
+    if (result) return;
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(result).error();
+    is_set_.store(true, std::memory_order_relaxed);
+  }
+  /// After all threads are done.
+  Result<void> result() const { return error_ ? Result<void>(*error_) : Result<void>(); }
+
+ private:
+  std::atomic<bool> is_set_{false};
+  std::mutex mutex_;  // guards error_
+  std::optional<Error> error_;
+};
+
+// Memory of a thread for one piece, which is handed on whole.
+class PieceWriter {
+ public:
+  PieceWriter(const PackedSize& room, const PackSink& sink)
+      : data_(static_cast<size_t>(room.data)),
+        scale_(static_cast<size_t>(room.scale)),
+        sink_(&sink) {}
+
+  Result<void> write(const Weight& from, const Weight& to, int64_t piece, int64_t data_offset,
+                     int64_t scale_offset) {
+    const PackedSize size = pack_piece_size(to);
+    pack_piece(from, to, piece, data_.data(), scale_.data());
+    const Bytes data(data_.data(), static_cast<size_t>(size.data));
+    const Bytes scale(scale_.data(), static_cast<size_t>(size.scale));
+    auto taken = (*sink_)(data_offset + piece * size.data, data);
+    if (!taken || scale.empty()) return taken;
+    return (*sink_)(scale_offset + piece * size.scale, scale);
+  }
+
+ private:
+  std::vector<uint8_t> data_;
+  std::vector<uint8_t> scale_;
+  const PackSink* sink_;
+};
+
 }  // namespace
 
 void for_each_matrix(ModelWeights& weights, const std::function<void(Weight&, bool parts)>& visit) {
@@ -57,56 +155,121 @@ void for_each_matrix(ModelWeights& weights, const std::function<void(Weight&, bo
 }
 
 // Large matrices begin on a huge page, small ones follow each other.
-PackedLayout::PackedLayout(const ModelWeights& from) : from_(from) {
-  for_each_matrix(from_, [this](Weight& weight, bool parts) {
-    if (!weight) return;
-    const bool fits_parts = parts && weight.cols % kNumParts == 0;
-    if ((parts && !fits_parts) || !can_pack(weight)) return;
-    Matrix matrix{weight, weight};
+template <class Packs>
+PackedLayout::PackedLayout(const ModelWeights& from, const Packs& packs) : from_(from) {
+  for_each_matrix(from_, [&](const Weight& weight, bool parts) {
+    const int64_t number = num_matrices_++;
+    if (!packs(number, weight, parts)) return;
+    Matrix matrix{number, weight, weight};
     matrix.to.format = packed_format(weight.format, parts);
-    const PackedSize size = packed_size(matrix.to.format, weight.rows, weight.cols);
+    matrices_.push_back(matrix);
+  });
+  bytes_ = rounded_up(kHeadBytes + num_matrices_ * kEntryBytes, kHugePage);
+  for (Matrix& matrix : matrices_) {
+    const PackedSize size = packed_size(matrix.to.format, matrix.to.rows, matrix.to.cols);
     matrix.data = rounded_up(bytes_, size.data >= kHugePage ? kHugePage : kLine);
     matrix.scale = rounded_up(matrix.data + size.data, kLine);
     bytes_ = matrix.scale + size.scale;
-    matrices_.push_back(matrix);
-  });
+  }
   bytes_ = rounded_up(bytes_ + kReadAhead, kHugePage);
 }
 
-void PackedLayout::pack(WorkerPool& pool, uint8_t* memory,
-                        const std::function<void(int64_t, int64_t)>& progress) const {
+PackedLayout::PackedLayout(const ModelWeights& from)
+    : PackedLayout(from, [](int64_t /*number*/, const Weight& weight, bool parts) {
+        return has_packed_form(weight, parts) && can_pack(weight);
+      }) {}
+
+Result<PackedLayout> PackedLayout::read(Bytes packed, const ModelWeights& from) {
+  ModelWeights weights = from;
+  std::vector<bool> has_form;
+  for_each_matrix(weights, [&](const Weight& weight, bool parts) {
+    has_form.push_back(has_packed_form(weight, parts));
+  });
+  TRY_ASSIGN(const std::vector<bool> is_packed, packed_matrices(packed, has_form.size()));
+  for (size_t i = 0; i < has_form.size(); ++i) {
+    if (is_packed[i] && !has_form[i]) return differs("matrix " + std::to_string(i), "not packed");
+  }
+  PackedLayout layout(from, [&](int64_t number, const Weight& /*weight*/, bool /*parts*/) {
+    return is_packed[static_cast<size_t>(number)];
+  });
+  const std::string header = layout.header();
+  if (layout.bytes() != static_cast<int64_t>(packed.size())) {
+    return differs(
+        "size", std::to_string(layout.bytes()) + " bytes, found " + std::to_string(packed.size()));
+  }
+  const auto found = std::ranges::mismatch(header, packed.first(header.size()),
+                                           [](char a, uint8_t b) { return uint8_t(a) == b; });
+  if (found.in1 == header.end()) return layout;
+  return differs("byte " + std::to_string(found.in1 - header.begin()), "that of this model");
+}
+
+int64_t PackedLayout::header_bytes(const ModelWeights& from) {
+  ModelWeights weights = from;
+  int64_t bytes = kHeadBytes;
+  for_each_matrix(weights, [&](Weight& /*weight*/, bool /*parts*/) { bytes += kEntryBytes; });
+  return bytes;
+}
+
+std::string PackedLayout::header() const {
+  std::string head(kMagic);
+  append_le(head, kPackedVersion);
+  append_le(head, num_matrices_);
+  append_le(head, bytes_);
+  std::string entries(static_cast<size_t>(num_matrices_ * kEntryBytes), '\0');
+  for (const Matrix& matrix : matrices_) {
+    std::string entry;
+    for (const int64_t value : {format_number(matrix.to.format), matrix.to.rows, matrix.to.cols,
+                                matrix.data, matrix.scale})
+      append_le(entry, value);
+    entries.replace(static_cast<size_t>(matrix.number * kEntryBytes), entry.size(), entry);
+  }
+  return head + entries;
+}
+
+Result<void> PackedLayout::pack(WorkerPool& pool, const PackSink& sink,
+                                const PackProgress& progress) const {
   std::vector<int64_t> first_piece;
   int64_t num_pieces = 0;
   int64_t total = 0;
+  PackedSize room;
   for (const Matrix& matrix : matrices_) {
+    const PackedSize each = pack_piece_size(matrix.to);
     first_piece.push_back(num_pieces);
     num_pieces += num_pack_pieces(matrix.to);
-    total += packed_size(matrix.to.format, matrix.to.rows, matrix.to.cols).data;
+    total += num_pack_pieces(matrix.to) * each.data;
+    room = {std::max(room.data, each.data), std::max(room.scale, each.scale)};
   }
+  std::vector<PieceWriter> writers(static_cast<size_t>(pool.num_threads()),
+                                   PieceWriter(room, sink));
+
+  const std::string head = header();
+  if (auto taken = sink(0, bytes_of(head)); !taken) return taken;
+  FirstError error;
   std::atomic<int64_t> done{0};
   pool.run(num_pieces, [&](int64_t piece, int worker) {
+    if (error.is_set()) return;
     const auto after = std::upper_bound(first_piece.begin(), first_piece.end(), piece);
     const auto at = static_cast<size_t>(after - first_piece.begin()) - 1;
     const Matrix& matrix = matrices_[at];
-    pack_piece(matrix.from, matrix.to, piece - first_piece[at], memory + matrix.data,
-               memory + matrix.scale);
-    const int64_t bytes = packed_size(matrix.to.format, 1, matrix.to.cols).data;
+    error.note(writers[static_cast<size_t>(worker)].write(
+        matrix.from, matrix.to, piece - first_piece[at], matrix.data, matrix.scale));
+    const int64_t bytes = pack_piece_size(matrix.to).data;
     const int64_t now = done.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (worker == 0 && progress) progress(now, total);
   });
-  if (progress) progress(total, total);
+  return error.result();
 }
 
-ModelWeights PackedLayout::weights_in(const uint8_t* memory) const {
+ModelWeights PackedLayout::weights_in(const uint8_t* packed) const {
   ModelWeights out = from_;
   size_t next = 0;
+  int64_t number = 0;
   for_each_matrix(out, [&](Weight& weight, bool /*parts*/) {
-    if (next == matrices_.size() || weight.data != matrices_[next].from.data) return;
+    if (next == matrices_.size() || number++ != matrices_[next].number) return;
     const Matrix& matrix = matrices_[next++];
     weight = matrix.to;
-    weight.data = memory + matrix.data;
-    const bool has_scale = packed_size(weight.format, 1, weight.cols).scale > 0;
-    weight.scale = has_scale ? memory + matrix.scale : nullptr;
+    weight.data = packed + matrix.data;
+    weight.scale = pack_piece_size(weight).scale > 0 ? packed + matrix.scale : nullptr;
   });
   return out;
 }
@@ -116,16 +279,23 @@ void PackedWeights::Free::operator()(uint8_t* memory) const {
 }
 
 PackedWeights PackedWeights::make(const ModelWeights& from, WorkerPool& pool,
-                                  const std::function<void(int64_t, int64_t)>& progress) {
+                                  const PackProgress& progress) {
   const PackedLayout layout(from);
   PackedWeights out;
-  out.bytes_ = layout.bytes();
   const auto size = static_cast<size_t>(layout.bytes());
   out.memory_.reset(static_cast<uint8_t*>(::operator new (size, std::align_val_t{kHugePage})));
-  static_cast<void>(::madvise(out.memory_.get(), size, MADV_HUGEPAGE));  // only advice
-  std::memset(out.memory_.get(), 0, size);
-  layout.pack(pool, out.memory_.get(), progress);
-  out.weights_ = std::make_unique<const ModelWeights>(layout.weights_in(out.memory_.get()));
+  uint8_t* const memory = out.memory_.get();
+  static_cast<void>(::madvise(memory, size, MADV_HUGEPAGE));  // only advice
+  std::memset(memory, 0, size);
+  const auto packed = layout.pack(
+      pool,
+      [memory](int64_t offset, Bytes part) -> Result<void> {
+        std::memcpy(memory + offset, part.data(), part.size());
+        return {};
+      },
+      progress);
+  CHECK(packed.has_value(), "memory takes all");
+  out.weights_ = std::make_unique<const ModelWeights>(layout.weights_in(memory));
   return out;
 }
 

@@ -188,21 +188,23 @@ int64_t num_pack_pieces(const Weight& to) {
   return to.format == WeightFormat::kF32Parts ? to.rows : num_panels(to.rows);
 }
 
+PackedSize pack_piece_size(const Weight& to) {
+  return packed_size(to.format, 1, to.cols);
+}
+
 void pack_piece(const Weight& from, const Weight& to, int64_t piece, uint8_t* data,
                 uint8_t* scale) {
-  const int64_t piece_bytes = packed_size(to.format, 1, to.cols).data;
-  uint8_t* out = data + piece * piece_bytes;
   switch (to.format) {
     case WeightFormat::kFp4Panel:
-      return pack_fp4(from, piece, out);
+      return pack_fp4(from, piece, data);
     case WeightFormat::kFp8Panel:
-      return pack_fp8(from, piece, out, scale + piece * (to.cols / kPanelBlock) * 2);
+      return pack_fp8(from, piece, data, scale);
     case WeightFormat::kBf16Panel:
-      return pack_plain(from, piece, 2, out);
+      return pack_plain(from, piece, 2, data);
     case WeightFormat::kF32Panel:
-      return pack_plain(from, piece, 4, out);
+      return pack_plain(from, piece, 4, data);
     case WeightFormat::kF32Parts:
-      return pack_parts(from, piece, out);
+      return pack_parts(from, piece, data);
     default:
       CHECK(false, "the format is a packed one");
   }

@@ -57,8 +57,11 @@ bool can_pack(const Weight& from);
 /// its rows.
 int64_t num_pack_pieces(const Weight& to);
 
-/// Writes piece `piece` of `to`, whose memory is `data` and `scale` (which `to` points to), from
-/// the same rows of `from`. can_pack(from) holds.
+/// What a piece takes: packed_size of one row, which fills a panel.
+PackedSize pack_piece_size(const Weight& to);
+
+/// Writes piece `piece` of `to` from the same rows of `from` into memory of the piece's own: data
+/// and scale, [pack_piece_size(to)]. can_pack(from) holds.
 void pack_piece(const Weight& from, const Weight& to, int64_t piece, uint8_t* data, uint8_t* scale);
 
 /// Row `row` of a packed matrix as float32: out [cols].

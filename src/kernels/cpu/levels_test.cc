@@ -93,8 +93,11 @@ Stored pack(const Weight& from, bool parts) {
   out.scale.resize(static_cast<size_t>(size.scale));
   out.weight.data = out.data.data();
   out.weight.scale = out.scale.data();
-  for (int64_t piece = 0; piece < num_pack_pieces(out.weight); ++piece)
-    pack_piece(from, out.weight, piece, out.data.data(), out.scale.data());
+  const PackedSize each = pack_piece_size(out.weight);
+  for (int64_t piece = 0; piece < num_pack_pieces(out.weight); ++piece) {
+    pack_piece(from, out.weight, piece, out.data.data() + piece * each.data,
+               out.scale.data() + piece * each.scale);
+  }
   return out;
 }
 
