@@ -22,13 +22,15 @@ Error system_error(const std::string& path, const char* what) {
           path + ": " + what + ": " + std::generic_category().message(code), ""};
 }
 
-// The size of an open regular file.
-Result<size_t> regular_size(int fd, const std::string& path) {
+// Of an open regular file.
+Result<FileIdentity> identity_of(int fd, const std::string& path) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return system_error(path, "cannot be examined");
   if (!S_ISREG(status.st_mode))
     return Error{ErrorCode::kIo, path + ": expected a regular file", ""};
-  return static_cast<size_t>(status.st_size);
+  constexpr int64_t kNanoseconds = 1'000'000'000;
+  return FileIdentity{status.st_size, status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec,
+                      static_cast<int64_t>(status.st_ino)};
 }
 
 Result<void> write_all(int fd, Bytes bytes, const std::string& path) {
@@ -47,25 +49,29 @@ Result<void> write_all(int fd, Bytes bytes, const std::string& path) {
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return system_error(path, "cannot be opened");
-  const auto size = regular_size(file.get(), path);
-  if (!size) return size.error();
+  const auto identity = identity_of(file.get(), path);
+  if (!identity) return identity.error();
+  const auto size = static_cast<size_t>(identity->bytes);
   MappedFile mapped;
   mapped.path_ = path;
-  if (*size == 0) return mapped;  // nothing to map
-  void* data = ::mmap(nullptr, *size, PROT_READ, MAP_SHARED, file.get(), 0);
+  mapped.identity_ = *identity;
+  if (size == 0) return mapped;  // nothing to map
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) return system_error(path, "cannot be mapped");
   mapped.data_ = static_cast<const uint8_t*>(data);
-  mapped.size_ = *size;
+  mapped.size_ = size;
   return mapped;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
+      identity_(other.identity_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(identity_, other.identity_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -78,15 +84,16 @@ MappedFile::~MappedFile() {
 Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return system_error(path, "cannot be opened");
-  const auto size = regular_size(file.get(), path);
-  if (!size) return size.error();
-  if (*size > max_bytes) {
+  const auto identity = identity_of(file.get(), path);
+  if (!identity) return identity.error();
+  const auto size = static_cast<size_t>(identity->bytes);
+  if (size > max_bytes) {
     return Error{ErrorCode::kInvalidArgument,
                  path + ": expected at most " + std::to_string(max_bytes) + " bytes, found " +
-                     std::to_string(*size),
+                     std::to_string(size),
                  ""};
   }
-  std::string text(*size, '\0');
+  std::string text(size, '\0');
   size_t have = 0;
   while (have < text.size()) {
     const ssize_t n = ::read(file.get(), text.data() + have, text.size() - have);

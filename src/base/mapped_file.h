@@ -9,6 +9,16 @@
 
 namespace stoker {
 
+/// What tells that a file is the one that it was, without reading it: another content comes with
+/// another time or another inode, unless somebody sets the time back.
+struct FileIdentity {
+  int64_t bytes = 0;
+  int64_t changed_ns = 0;  ///< modification time, since 1970
+  int64_t inode = 0;
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
 /// Owns a mapping; movable. bytes() is valid while it lives. Reading needs no lock. If somebody
 /// else shortens the file while it is mapped, touching what is gone raises SIGBUS: see
 /// stoker/process.h.
@@ -26,9 +36,12 @@ class MappedFile {
 
   Bytes bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  /// As it was when it was opened.
+  const FileIdentity& identity() const { return identity_; }
 
  private:
   std::string path_;
+  FileIdentity identity_;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
 };

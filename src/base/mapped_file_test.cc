@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -34,6 +35,25 @@ TEST_F(MappedFileTest, WhatIsWrittenIsMapped) {
   for (const auto& entry : std::filesystem::directory_iterator(dir_))
     num_files += entry.is_regular_file() ? 1 : 0;
   EXPECT_EQ(num_files, 1U) << "no temporary stays behind";
+}
+
+TEST_F(MappedFileTest, AnotherFileOrTimeIsAnotherIdentity) {
+  const auto identity = [&] {
+    const auto mapped = MappedFile::open(path("a"));
+    EXPECT_TRUE(mapped) << mapped.error().message;
+    return mapped ? mapped->identity() : FileIdentity{};
+  };
+  std::ofstream(path("a")) << "abc";
+  const FileIdentity first = identity();
+  EXPECT_EQ(first.bytes, 3);
+  EXPECT_EQ(identity(), first);
+  const auto changed = std::filesystem::last_write_time(path("a"));
+  std::filesystem::last_write_time(path("a"), changed + std::chrono::nanoseconds(1));
+  EXPECT_NE(identity(), first);
+  std::ofstream(path("b")) << "abc";
+  std::filesystem::last_write_time(path("b"), changed);
+  std::filesystem::rename(path("b"), path("a"));
+  EXPECT_NE(identity(), first);
 }
 
 TEST_F(MappedFileTest, FollowsLinksAndNamesTheFileInErrors) {

@@ -6,9 +6,7 @@
 
 #include "base/try.h"
 #include "checkpoint/binding.h"
-#include "checkpoint/codes.h"
 #include "checkpoint/inventory.h"
-#include "checkpoint/shards.h"
 
 namespace stoker {
 namespace {
@@ -30,6 +28,10 @@ Result<void> check_directory(const std::string& dir) {
                dir + ": expected a directory with a checkpoint, found " +
                    (status.type() == fs::file_type::not_found ? "nothing" : "a file"),
                ""};
+}
+
+std::string config_path(const std::string& dir) {
+  return dir + "/config.json";
 }
 
 // A file's text; none if there is no such file. A link that leads nowhere is an error.
@@ -76,32 +78,47 @@ TensorSummary summary_of(const NamedTensor& tensor) {
 }  // namespace
 
 Result<ModelConfig> read_config(const std::string& dir) {
-  const std::string path = dir + "/config.json";
-  TRY_ASSIGN(const std::string text, read_file(path, kMaxConfigBytes));
-  return parse_config(text).with(path);
+  TRY_ASSIGN(const std::string text, read_file(config_path(dir), kMaxConfigBytes));
+  return parse_config(text).with(config_path(dir));
 }
 
-Result<Checkpoint> Checkpoint::open(const std::string& dir, int num_threads,
-                                    const std::function<void(double fraction)>& progress) {
+Result<Checkpoint> Checkpoint::open_headers(const std::string& dir) {
   if (auto checked = check_directory(dir); !checked) return checked.error();
   Checkpoint checkpoint;
-  TRY_ASSIGN(checkpoint.config_, read_config(dir));
+  checkpoint.dir_ = dir;
+  TRY_ASSIGN(checkpoint.config_text_, read_file(config_path(dir), kMaxConfigBytes));
+  TRY_ASSIGN(checkpoint.config_, parse_config(checkpoint.config_text_).with(config_path(dir)));
   TRY_ASSIGN(checkpoint.generation_, read_generation_config(dir, checkpoint.config_.vocab_size));
   if (auto checked = read_tokenizer_config(dir); !checked) return checked.error();
   TRY_ASSIGN(checkpoint.tokenizer_json_,
              read_optional(dir + "/tokenizer.json", kMaxTokenizerBytes));
 
-  Shards shards = open_shards(dir);
+  checkpoint.shards_ = open_shards(dir);
+  const Shards& shards = checkpoint.shards_;
   if (!shards.problems.empty()) return shards.problems.joined().with(dir);
   Binding binding = bind_weights(checkpoint.config_, shards, kMaxCheckedEngramBytes);
   if (!binding.problems.empty()) return binding.problems.joined().with(dir);
-  if (auto checked = check_codes(binding.codes, num_threads, progress); !checked)
-    return checked.error().with(dir);
-
   checkpoint.weights_ = std::move(binding.weights);
   checkpoint.weight_bytes_ = binding.weight_bytes;
   checkpoint.unused_ = std::move(binding.unused);
-  checkpoint.files_ = std::move(shards.files);
+  checkpoint.unchecked_ = std::move(binding.codes);
+  return checkpoint;
+}
+
+Result<void> Checkpoint::check_codes(int num_threads,
+                                     const std::function<void(double fraction)>& progress) {
+  if (unchecked_.empty()) return {};
+  if (auto checked = stoker::check_codes(unchecked_, num_threads, progress); !checked)
+    return checked.error().with(dir_);
+  unchecked_.clear();
+  return {};
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& dir, int num_threads,
+                                    const std::function<void(double fraction)>& progress) {
+  TRY_ASSIGN(Checkpoint checkpoint, open_headers(dir));
+  if (auto checked = checkpoint.check_codes(num_threads, progress); !checked)
+    return std::move(checked).error();
   return checkpoint;
 }
 

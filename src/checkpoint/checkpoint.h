@@ -1,5 +1,5 @@
-// A checkpoint directory: config, tokenizer files, and weights mapped from safetensors files, all
-// checked at open.
+// A checkpoint directory: config, tokenizer files, and weights mapped from safetensors files. What
+// is small is checked at open; the stored numbers are when somebody asks, for that reads them all.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "checkpoint/codes.h"
 #include "checkpoint/config.h"
+#include "checkpoint/shards.h"
 #include "checkpoint/side_files.h"
 #include "checkpoint/weights.h"
 #include "stoker/result.h"
@@ -40,9 +41,17 @@ struct CheckpointSurvey {
 /// An opened checkpoint. Immutable; weights borrow from its mappings and live as long as it.
 class Checkpoint {
  public:
-  /// progress(fraction) is called from the calling thread while codes are checked; may be null.
-  /// Errors: kNotFound, kIo, kInvalidArgument and kUnsupported (config), kCorruptData (files; all
-  /// tensor problems in one error, the first 20 of them spelled out).
+  /// Reads headers, not weights. Errors: kNotFound, kIo, kInvalidArgument and kUnsupported
+  /// (config), kCorruptData (files; all tensor problems in one error, the first 20 of them spelled
+  /// out).
+  static Result<Checkpoint> open_headers(const std::string& dir);
+
+  /// Looks at every stored number that is used, once: no work after a success. progress(fraction)
+  /// is called from the calling thread; may be null. Error: kCorruptData for the first bad one.
+  Result<void> check_codes(int num_threads,
+                           const std::function<void(double fraction)>& progress = {});
+
+  /// Both: what the weights promise holds. The errors of both.
   static Result<Checkpoint> open(const std::string& dir, int num_threads,
                                  const std::function<void(double fraction)>& progress = {});
 
@@ -50,6 +59,10 @@ class Checkpoint {
   static Result<CheckpointSurvey> survey(const std::string& dir);
 
   const ModelConfig& config() const { return config_; }
+  /// config.json as it is.
+  const std::string& config_text() const { return config_text_; }
+  /// The files and all their tensors, used or not.
+  const Shards& shards() const { return shards_; }
   const ModelWeights& weights() const { return weights_; }
   const GenerationConfig& generation() const { return generation_; }
   /// Of the tensors that are used, scales counted.
@@ -60,10 +73,13 @@ class Checkpoint {
   const std::optional<std::string>& tokenizer_json() const { return tokenizer_json_; }
 
  private:
+  std::string dir_;
+  std::string config_text_;
   ModelConfig config_;
   ModelWeights weights_;
   GenerationConfig generation_;
-  std::vector<MappedFile> files_;
+  Shards shards_;
+  std::vector<CodeArray> unchecked_;  // borrows from the shards
   int64_t weight_bytes_ = 0;
   std::vector<std::string> unused_;
   std::optional<std::string> tokenizer_json_;

@@ -259,6 +259,26 @@ TEST(Checkpoint, ProgressComesToOne) {
   EXPECT_EQ(last, 1.0);
 }
 
+TEST(Checkpoint, HeadersAloneSayNothingOfTheNumbers) {
+  const CheckpointCopy copy;
+  edit_tensor(copy, "layers.0.attn.wkv.weight",
+              [](OwnedTensor& t) { t.bytes[5] = static_cast<char>(0x7F); });
+  auto headers = Checkpoint::open_headers(copy.dir());
+  ASSERT_TRUE(headers) << headers.error().message;
+  EXPECT_EQ(headers->config_text(), copy.text("config.json"));
+  Checkpoint moved = *std::move(headers);
+  for (int i = 0; i < 2; ++i) {
+    const auto checked = moved.check_codes(2);
+    ASSERT_FALSE(checked) << "a failure is not forgotten";
+    EXPECT_EQ(checked.error().message, open(copy.dir()).error().message);
+  }
+  auto good = Checkpoint::open_headers(testing::kSmallCheckpoint);
+  ASSERT_TRUE(good);
+  EXPECT_TRUE(good->check_codes(2));
+  const auto nothing_left = [](double /*fraction*/) { ADD_FAILURE() << "read again"; };
+  EXPECT_TRUE(good->check_codes(2, nothing_left));
+}
+
 TEST(Checkpoint, LargeEngramTablesAreLeftForLater) {
   const ModelConfig config = opened(testing::kSmallCheckpoint).config();
   const Shards shards = open_shards(testing::kSmallCheckpoint);

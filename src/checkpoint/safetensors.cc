@@ -171,6 +171,10 @@ Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string
   return tensors;
 }
 
+Bytes header_of(Bytes file) {
+  return file.first(kPrefixBytes + static_cast<size_t>(load_le<uint64_t>(file.data())));
+}
+
 std::string safetensors_head(const std::vector<NamedTensor>& tensors) {
   std::vector<Json::Member> header;
   int64_t size = 0;

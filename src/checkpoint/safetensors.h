@@ -23,6 +23,9 @@ struct NamedTensor {
 /// overlap, leave a gap or pass the end.
 Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string& name);
 
+/// The length and the header of a file that parse_safetensors takes.
+Bytes header_of(Bytes file);
+
 /// A tensor to be written: borrowed bytes, row-major.
 struct TensorToWrite {
   std::string name;
