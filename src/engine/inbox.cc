@@ -15,6 +15,7 @@ Result<void> Inbox::submit(std::unique_ptr<Sequence> sequence) {
     const std::lock_guard lock(mutex_);
     if (closed_) {
       sequence->finished = true;  // nobody waits for it
+      if (fault_) return *fault_;
       return Error{ErrorCode::kCancelled, "the engine takes no more requests", ""};
     }
     if (num_queued_ >= max_queue_) {
@@ -62,8 +63,19 @@ void Inbox::close() {
   closed_ = true;
 }
 
+void Inbox::fail(const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (fault_) return;
+    fault_ = mail_.fault = error;
+    closed_ = true;
+  }
+  work_.notify_all();
+}
+
 bool Inbox::has_mail() const {
-  return !mail_.arrivals.empty() || !mail_.cancels.empty() || mail_.cancel_all || mail_.reset_cache;
+  return !mail_.arrivals.empty() || !mail_.cancels.empty() || mail_.cancel_all ||
+         mail_.reset_cache || mail_.fault;
 }
 
 void Inbox::take(Mail& mail) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -35,6 +36,7 @@ class Inbox {
     std::vector<SequenceKey> cancels;
     bool cancel_all = false;
     bool reset_cache = false;
+    std::optional<Error> fault;
   };
 
   explicit Inbox(int64_t max_queue);
@@ -43,13 +45,16 @@ class Inbox {
   Inbox& operator=(const Inbox&) = delete;
 
   /// Queues a sequence; its arrival number is given here. Errors: kOverloaded, kCancelled after
-  /// close().
+  /// close(), the error of fail() after that.
   Result<void> submit(std::unique_ptr<Sequence> sequence);
   void cancel(const SequenceKey& key);
   void cancel_all();
   void reset_cache();
   /// No more arrivals.
   void close();
+  /// No more arrivals, nor steps: whoever is here and whoever comes gets this error. Only the first
+  /// one counts.
+  void fail(const Error& error);
 
   // The engine's thread.
   /// Moves out what is there into the empty `mail`.
@@ -77,6 +82,7 @@ class Inbox {
   int64_t next_arrival_ = 0;
   std::atomic<int64_t> num_queued_{0};  // changed under the mutex
   bool closed_ = false;
+  std::optional<Error> fault_;
   bool is_idle_ = true;
 };
 

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,10 @@ StepLoop::StepLoop(std::unique_ptr<Stepper> stepper, const EngineLimits& limits)
 }
 
 StepLoop::~StepLoop() {
+  stop();
+}
+
+void StepLoop::stop() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }
@@ -40,6 +45,11 @@ void StepLoop::drain(std::chrono::milliseconds limit) {
   inbox_->wait_idle(std::chrono::seconds(60));  // one step; a bound in case that thread is gone
 }
 
+void StepLoop::fail(const Error& error) {
+  healthy_.store(false);
+  inbox_->fail(error);
+}
+
 EngineStats StepLoop::stats() const {
   EngineStats stats = stepper_->metrics().read();
   stats.num_waiting += inbox_->num_queued();
@@ -55,7 +65,7 @@ void StepLoop::loop(const std::stop_token& stop) {
     inbox_->set_idle(is_idle);
     if (is_idle && !inbox_->wait(stop)) break;
     try {
-      take_mail();
+      if (!take_mail()) break;
       stepper_->step();
     } catch (const std::bad_alloc&) {
       stepper_->fail({ErrorCode::kResourceExhausted, "out of memory in a step", ""});
@@ -66,22 +76,25 @@ void StepLoop::loop(const std::stop_token& stop) {
   healthy_.store(false);
   inbox_->close();
   inbox_->cancel_all();
-  take_mail();
+  (void)take_mail();
+  scheduler.count();
   inbox_->set_idle(true);
 }
 
-// Arrivals first, so that their cancellations find them.
-void StepLoop::take_mail() {
+// Arrivals first, so that their cancellations find them. False: no steps are wanted any more.
+bool StepLoop::take_mail() {
   inbox_->take(mail_);
   Scheduler& scheduler = stepper_->scheduler();
   for (auto& sequence : mail_.arrivals) scheduler.enqueue(std::move(sequence));
   for (const SequenceKey& key : mail_.cancels) scheduler.end(key, End::kCancelled, std::nullopt);
+  if (mail_.fault) scheduler.end_all(End::kError, mail_.fault);
   if (mail_.cancel_all) scheduler.end_all(End::kCancelled, std::nullopt);
   if (mail_.reset_cache) scheduler.reset_cache();
   mail_.arrivals.clear();
   mail_.cancels.clear();
   mail_.cancel_all = mail_.reset_cache = false;
   scheduler.expire(Clock::now());
+  return !std::exchange(mail_.fault, std::nullopt).has_value();
 }
 
 }  // namespace stoker::engine

@@ -26,7 +26,7 @@ class StepLoop {
   /// Borrows the model, which must outlive it. Errors: those of plan_kv and KvStore::create.
   static Result<std::unique_ptr<StepLoop>> create(const Model& model, int num_threads,
                                                   const EngineLimits& limits);
-  ~StepLoop();  ///< cancels what runs and joins
+  ~StepLoop();  ///< as stop()
   StepLoop(const StepLoop&) = delete;
   StepLoop& operator=(const StepLoop&) = delete;
 
@@ -35,6 +35,12 @@ class StepLoop {
   Result<std::shared_ptr<TokenStream>> submit(TokenRequest request, std::function<void()> ready);
 
   void drain(std::chrono::milliseconds limit);
+  /// Ends all requests with this error, refuses new ones with it, and takes no more steps after the
+  /// one that runs. Any thread.
+  void fail(const Error& error);
+  /// Cancels what runs or waits after the step that runs, and ends the thread. Called once or more,
+  /// by one thread.
+  void stop();
   void reset_prefix_cache() { inbox_->reset_cache(); }  ///< before the next step
   bool healthy() const { return healthy_.load(); }
   EngineStats stats() const;
@@ -44,8 +50,7 @@ class StepLoop {
   StepLoop(std::unique_ptr<Stepper> stepper, const EngineLimits& limits);
 
   void loop(const std::stop_token& stop);
-  void take_mail();
-  void step();
+  bool take_mail();
 
   const std::shared_ptr<Inbox> inbox_;
   const std::unique_ptr<Stepper> stepper_;

@@ -288,5 +288,28 @@ TEST_F(EngineTest, LogitsThatAreNotFiniteFailTheirOwnRequestOnly) {
   EXPECT_TRUE(loop->healthy());
 }
 
+// Whoever runs, waits or comes later gets the error, and nobody waits for ever.
+TEST_F(EngineTest, AFaultEndsEveryRequestWithItsError) {
+  EngineLimits limits = roomy();
+  limits.max_num_seqs = 1;
+  const auto loop = start(model(), 2, limits);
+  auto running = *loop->submit(request_of(1, 10, 400), {});
+  while (running->take().tokens.empty()) running->wait(10s);
+  auto waiting = *loop->submit(request_of(2, 10, 400), {});
+  loop->fail({ErrorCode::kCorruptData, "chunk 7 is damaged", ""});
+  loop->fail({ErrorCode::kInternal, "a later fault", ""});
+  EXPECT_FALSE(loop->healthy());
+  const auto refused = loop->submit(request_of(3, 10, 4), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "chunk 7 is damaged");
+  for (TokenStream* stream : {running.get(), waiting.get()}) {
+    const Outcome outcome = read_all(*stream);
+    ASSERT_EQ(outcome.end, End::kError);
+    EXPECT_EQ(outcome.error->code, ErrorCode::kCorruptData);
+    EXPECT_EQ(outcome.error->message, "chunk 7 is damaged");
+  }
+  loop->drain(10s);
+}
+
 }  // namespace
 }  // namespace stoker::engine
