@@ -6,6 +6,7 @@
 
 namespace stoker {
 
+int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
 int chat_command(const Arguments& arguments);

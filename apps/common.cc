@@ -80,6 +80,24 @@ void add_threads_option(OptionParser& parser, int* num_threads) {
   parser.option("--threads", "N", num_threads, "Threads that compute; 0: one per core [0]");
 }
 
+void add_store_option(OptionParser& parser, std::string* store) {
+  parser.option(
+      "--store", "DIR", store,
+      "Where packed weights are kept [$STOKER_STORE, else stoker/ in $XDG_CACHE_HOME or in "
+      "~/.cache]");
+}
+
+void add_weight_options(OptionParser& parser, WeightOptions* options) {
+  add_store_option(parser, &options->store);
+  parser.off_flag("--no-pack", &options->pack,
+                  "Keep nothing: pack the weights in memory at each start");
+  parser.choice(
+      "--verify", {"background", "full"},
+      [options](size_t mode) { options->verify = static_cast<Verify>(mode); },
+      "Hold packed weights against their digests while the model answers, where damage ends it, or "
+      "before [background]");
+}
+
 void add_memory_options(OptionParser& parser, EngineOptions* options) {
   parser.option("--max-num-seqs", "N", &options->max_num_seqs,
                 "Requests that run at the same time; others wait [256]");
@@ -110,6 +128,7 @@ void add_engine_options(OptionParser& parser, EngineOptions* options) {
       [options](size_t policy) { options->use_priorities = policy == 1; },
       "In the order of arrival, or of the requests' priority first [fcfs]");
   add_threads_option(parser, &options->num_threads);
+  add_weight_options(parser, &options->weights);
 }
 
 void add_served_names_option(OptionParser& parser, std::vector<std::string>* names) {
@@ -129,19 +148,18 @@ void add_generation_options(OptionParser& parser, GenerationOptions* options) {
   parser.option("--seed", "N", &options->sampling.seed,
                 "The same seed gives the same answer [drawn]");
   add_threads_option(parser, &options->num_threads);
+  add_weight_options(parser, &options->weights);
+}
+
+void log_warning(LogLevel level, std::string_view line) {
+  if (level < LogLevel::kWarning) return;
+  std::fprintf(stderr, "stoker: %.*s\n", static_cast<int>(line.size()), line.data());
 }
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOptions options) {
   LoadingProgress progress;
-  options.progress = [&progress](const std::string& phase, double fraction) {
-    progress.update(phase, fraction);
-  };
-  if (!options.log) {
-    options.log = [](LogLevel level, std::string_view line) {
-      if (level < LogLevel::kWarning) return;
-      std::fprintf(stderr, "stoker: %.*s\n", static_cast<int>(line.size()), line.data());
-    };
-  }
+  options.progress = [&progress](const Progress& now) { progress.update(now); };
+  if (!options.log) options.log = log_warning;
   return Engine::open(model, options);
 }
 

@@ -37,9 +37,14 @@ struct GenerationOptions {
   SamplingParams sampling;
   std::optional<int32_t> max_tokens;
   int num_threads = 0;
+  WeightOptions weights;
 };
 void add_generation_options(OptionParser& parser, GenerationOptions* options);
 void add_threads_option(OptionParser& parser, int* num_threads);
+void add_store_option(OptionParser& parser, std::string* store);
+
+/// Where packed weights are kept, and when they are checked.
+void add_weight_options(OptionParser& parser, WeightOptions* options);
 
 /// How the engine of a command with many requests works: threads, memory, steps.
 void add_engine_options(OptionParser& parser, EngineOptions* options);
@@ -49,6 +54,9 @@ void add_memory_options(OptionParser& parser, EngineOptions* options);
 
 /// The names that requests may call the model by.
 void add_served_names_option(OptionParser& parser, std::vector<std::string>* names);
+
+/// A LogSink for commands that are not servers: warnings and errors, on standard error.
+void log_warning(LogLevel level, std::string_view line);
 
 /// Opens a model, telling on standard error how far it is once that takes more than two seconds;
 /// warnings of the library go there too.

@@ -132,6 +132,7 @@ int generate_command(const Arguments& arguments) {
   if (const Result<void> set = set_prompt(options, &request); !set) return report(set.error());
   EngineOptions engine_options;
   engine_options.num_threads = options.generation.num_threads;
+  engine_options.weights = options.generation.weights;
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, engine_options);
   if (!engine) return report(engine.error());
   return answer_and_print(**engine, std::move(request), options.json);

@@ -8,6 +8,7 @@
 #include "common.h"
 #include "json_text.h"
 #include "output.h"
+#include "texts.h"
 
 namespace stoker {
 namespace {
@@ -21,16 +22,6 @@ std::string formatted(const char* format, double value, const char* unit) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, format, value, unit);
   return buffer;
-}
-
-/// 14043348 -> "13.4 MiB"
-std::string size_text(int64_t bytes) {
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return formatted("%.1f %s", value, kUnits[unit]);
 }
 
 /// 14400000 -> "14.4 M"

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <string>
 
+#include "stoker/engine.h"
+
 namespace stoker {
 
 /// Silent for the first two seconds. Then one line that rewrites itself on a terminal; elsewhere a
-/// line for each phase and every ten seconds. Used by one thread.
+/// line for each phase and every ten seconds. Rate and time left are those of the phase so far.
+/// Used by one thread.
 class LoadingProgress {
  public:
   LoadingProgress();
@@ -15,8 +18,7 @@ class LoadingProgress {
   LoadingProgress& operator=(const LoadingProgress&) = delete;
   ~LoadingProgress();  ///< takes the line away
 
-  /// `fraction` of `phase` is done, 0 to 1.
-  void update(const std::string& phase, double fraction);
+  void update(const Progress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -24,8 +26,10 @@ class LoadingProgress {
   bool is_terminal_;
   bool has_line_ = false;
   Clock::time_point start_;
+  Clock::time_point phase_start_;
   Clock::time_point printed_;
   std::string phase_;
+  bool is_phase_told_ = false;
 };
 
 }  // namespace stoker

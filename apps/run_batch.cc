@@ -122,11 +122,6 @@ int run_batch(RunBatchOptions options) {
   return tell_end(result, batch.counts(), *options.output != "-");
 }
 
-void log_line(LogLevel level, std::string_view line) {
-  if (level < LogLevel::kWarning) return;
-  std::fprintf(stderr, "stoker: %.*s\n", static_cast<int>(line.size()), line.data());
-}
-
 }  // namespace
 
 int run_batch_command(const Arguments& arguments) {
@@ -157,7 +152,7 @@ int run_batch_command(const Arguments& arguments) {
   // A file beyond a limit on its size is a failed write, which is told, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   options.batch.seed = options.seed.value_or(0);
-  options.batch.log = log_line;
+  options.batch.log = log_warning;
   const int num_seqs = std::min(options.engine.max_num_seqs, kMaxLinesInFlight);
   const int num_lines = std::clamp(kLinesInFlightPerSequence * std::max(num_seqs, 0),
                                    kMinLinesInFlight, kMaxLinesInFlight);

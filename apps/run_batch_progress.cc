@@ -6,6 +6,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "texts.h"
+
 namespace stoker {
 namespace {
 
@@ -15,20 +17,6 @@ constexpr std::chrono::milliseconds kLinePeriod{10'000};
 std::string decimal(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
-
-/// "1:02:03" or "2:03"
-std::string clock_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds);
-  char text[64];
-  if (whole >= 3600) {
-    std::snprintf(text, sizeof text, "%" PRId64 ":%02d:%02d", whole / 3600,
-                  static_cast<int>(whole / 60 % 60), static_cast<int>(whole % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%d:%02d", static_cast<int>(whole / 60),
-                  static_cast<int>(whole % 60));
-  }
   return text;
 }
 

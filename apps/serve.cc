@@ -3,6 +3,8 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,6 +17,9 @@ namespace {
 
 /// What runs when the signal to stop comes has this long to finish.
 constexpr std::chrono::seconds kShutdownGrace{10};
+
+/// Exit code of a server whose weights turned out damaged while it answered.
+constexpr int kDamagedWhileServing = 70;
 
 constexpr const char* kExamples =
     "  stoker serve demo\n"
@@ -56,7 +61,29 @@ std::string url_of(const std::string& host, uint16_t port) {
   return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-int serve(const ServeOptions& options) {
+/// Why the engine stopped by itself; set before the wait for the end ends.
+class EngineStop {
+ public:
+  void set(const Error& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      why_ = why;
+    }
+    end_shutdown_wait();
+  }
+  std::optional<Error> get() const {
+    const std::lock_guard lock(mutex_);
+    return why_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Error> why_;
+};
+
+int serve(ServeOptions options) {
+  EngineStop stop;
+  options.engine.on_stop = [&stop](const Error& why) { stop.set(why); };
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
   if (!engine) return report(engine.error());
   note_shutdown_signals();
@@ -66,6 +93,11 @@ int serve(const ServeOptions& options) {
   std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models)\n",
                (*engine)->model().name.c_str(), url.c_str(), url.c_str());
   wait_for_shutdown_signal();
+  if (const auto why = stop.get()) {
+    report(*why);
+    (*server)->stop(kShutdownGrace);
+    return kDamagedWhileServing;
+  }
   std::fprintf(stderr,
                "stoker: stopping; what runs has 10 s to finish, a second signal ends it at once\n");
   (*server)->stop(kShutdownGrace);
@@ -97,7 +129,7 @@ int serve_command(const Arguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   options.engine.log = log_line;
   options.server.log = log_line;
-  return serve(options);
+  return serve(std::move(options));
 }
 
 }  // namespace stoker

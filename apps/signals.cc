@@ -13,7 +13,12 @@ namespace {
 // Handlers have no other way to reach those who wait.
 std::atomic<int> interrupt_descriptor = -1;
 static_assert(std::atomic<int>::is_always_lock_free, "needed in a signal handler");
-sem_t shutdown_signals;
+
+struct Semaphore {
+  Semaphore() { sem_init(&value, 0, 0); }
+  sem_t value;
+};
+Semaphore shutdown_signals;
 
 void note_interrupt(int /*signal*/) {
   const int error = errno;
@@ -32,7 +37,7 @@ void note_shutdown(int /*signal*/) {
   const int error = errno;
   set_handler(SIGINT, SIG_DFL, 0, nullptr);
   set_handler(SIGTERM, SIG_DFL, 0, nullptr);
-  sem_post(&shutdown_signals);
+  sem_post(&shutdown_signals.value);
   errno = error;
 }
 
@@ -61,14 +66,17 @@ bool InterruptGuard::take() {
 }
 
 void note_shutdown_signals() {
-  sem_init(&shutdown_signals, 0, 0);
   set_handler(SIGINT, note_shutdown, SA_RESTART, nullptr);
   set_handler(SIGTERM, note_shutdown, SA_RESTART, nullptr);
 }
 
 void wait_for_shutdown_signal() {
-  while (sem_wait(&shutdown_signals) != 0 && errno == EINTR) {
+  while (sem_wait(&shutdown_signals.value) != 0 && errno == EINTR) {
   }
+}
+
+void end_shutdown_wait() {
+  sem_post(&shutdown_signals.value);
 }
 
 }  // namespace stoker

@@ -35,7 +35,9 @@ class InterruptGuard {
 /// Process-wide.
 void note_shutdown_signals();
 
-/// Waits until such a signal has come.
+/// Waits until such a signal has come, or end_shutdown_wait was called.
 void wait_for_shutdown_signal();
+/// From any thread.
+void end_shutdown_wait();
 
 }  // namespace stoker

@@ -24,9 +24,7 @@ Result<void> run_trace(const std::string& model, const std::string& ids_file,
   if (!lengths) return lengths.error();
   options.chunks = *std::move(lengths);
   LoadingProgress progress;
-  options.progress = [&progress](const std::string& phase, double fraction) {
-    progress.update(phase, fraction);
-  };
+  options.progress = [&progress](const Progress& now) { progress.update(now); };
   return write_trace(model, *ids, options, out);
 }
 

@@ -110,6 +110,7 @@ EngineOptions options_for(const Setup& setup) {
   EngineOptions options;
   options.num_threads = setup.num_threads;
   options.kv_budget_bytes = int64_t{1} << 30;
+  options.weights.pack = false;  // nothing of the user's is written
   return options;
 }
 

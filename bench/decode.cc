@@ -159,7 +159,8 @@ Result<std::vector<Json>> real_contexts(const Setup& setup) {
 
 Result<Json> decode(const Setup& setup) {
   TRY_ASSIGN(const std::shared_ptr<const LoadedModel> model,
-             LoadedModel::load(setup.model, setup.num_threads, {}, BoundedReplay::kExact));
+             LoadedModel::load(setup.model,
+                               {.num_threads = setup.num_threads, .weights = {.pack = false}}));
   TRY_ASSIGN(std::vector<Json> made, made_contexts(model->model(), setup));
   TRY_ASSIGN(std::vector<Json> real, real_contexts(setup));
   return Json::object(

@@ -191,7 +191,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: step_bench [--benchmark_...] MODEL\n");
     return 2;
   }
-  const auto loaded = LoadedModel::load(argv[1], bench::kThreads, {}, BoundedReplay::kOff);
+  const auto loaded = LoadedModel::load(argv[1], {.num_threads = bench::kThreads,
+                                                  .bounded_replay = BoundedReplay::kOff,
+                                                  .weights = {.pack = false}});
   if (!loaded) {
     std::fprintf(stderr, "%s\n", loaded.error().message.c_str());
     return 2;

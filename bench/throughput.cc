@@ -95,7 +95,8 @@ Json weight_visits(Decoding& decoding) {
 
 Result<Json> throughput(const Setup& setup) {
   TRY_ASSIGN(const std::shared_ptr<const LoadedModel> model,
-             LoadedModel::load(setup.model, setup.num_threads, {}, BoundedReplay::kExact));
+             LoadedModel::load(setup.model,
+                               {.num_threads = setup.num_threads, .weights = {.pack = false}}));
   const std::vector<int64_t> counts = {1, 2, 4, 8, 16, 32, 64};
   const int num_rounds = setup.quick ? 1 : 4;
   const int64_t num_steps = setup.quick ? 2 : 24;

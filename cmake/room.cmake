@@ -21,6 +21,9 @@ function(stoker_room name)
   endif()
 endfunction()
 
+# Tests keep what an engine packs in the build directory, and leave the user's store alone.
+set(STOKER_TEST_ENVIRONMENT "STOKER_STORE=${PROJECT_BINARY_DIR}/store")
+
 # stoker_test(NAME SOURCES ... LINKS ... [LABEL fast]): a GoogleTest program, each of its tests known to ctest; those of
 # engine_test as engine.Suite.Test.
 # Tests find the checked-in data through STOKER_SOURCE_DIR, and helpers in tests/support.
@@ -36,7 +39,8 @@ function(stoker_test name)
                                              STOKER_BINARY_DIR="${PROJECT_BINARY_DIR}")
   include(GoogleTest)
   string(REGEX REPLACE "_test$" "." prefix ${name})
-  gtest_discover_tests(${name} TEST_PREFIX ${prefix} DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600)
+  gtest_discover_tests(${name} TEST_PREFIX ${prefix} DISCOVERY_TIMEOUT 120
+                       PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600 ENVIRONMENT ${STOKER_TEST_ENVIRONMENT})
 endfunction()
 
 # stoker_fuzz(NAME LINKS ...): tests/fuzz/NAME.cc defines LLVMFuzzerTestOneInput. Under the fuzz preset a

@@ -33,9 +33,28 @@ struct ModelInfo {
   SamplingParams defaults;
 };
 
-/// Called while a model is opened: what is being done, and how much of it (0 to 1). From the
-/// opening thread.
-using ProgressSink = std::function<void(const std::string& phase, double fraction)>;
+/// How far something long is.
+struct Progress {
+  std::string phase;      ///< what is being done, such as "packing weights"
+  double fraction = 0;    ///< of the phase, 0 to 1
+  int64_t num_bytes = 0;  ///< that the phase handles in all; 0: it is not about bytes
+};
+
+/// Called while a model is opened, from the opening thread.
+using ProgressSink = std::function<void(const Progress& progress)>;
+
+/// When packed weights that come from the store are held against their digests.
+enum class Verify {
+  kBackground,  ///< while the engine serves; a damaged part stops it
+  kFull,        ///< before they are used: damaged ones are made again
+};
+
+/// Weights are packed for the kernels once, and kept in a store that the next start maps.
+struct WeightOptions {
+  std::string store = {};  ///< a folder; empty: $STOKER_STORE, else stoker/ in the user's cache
+  bool pack = true;        ///< false: no store, packed in memory at each start
+  Verify verify = Verify::kBackground;
+};
 
 /// Which rows of a prompt run the layers after the last KV source (docs/numerics.md).
 enum class BoundedReplay {
@@ -58,6 +77,12 @@ struct EngineOptions {
   int64_t image_budget_bytes = -1;    ///< of the budget, for places to begin at; -1: an eighth
   int image_interval = 512;  ///< tokens between these places, a multiple of 128; 0: ends only
   BoundedReplay bounded_replay = BoundedReplay::kExact;
+  /// A store that cannot be used is logged, and the weights are packed in memory.
+  WeightOptions weights = {};
+  /// Told once, from any thread, if the engine stops by itself: kCorruptData where packed weights
+  /// turn out damaged. By then requests end with that error, and healthy() is false. Must not call
+  /// the engine. May be null.
+  std::function<void(const Error& why)> on_stop = {};
   LogSink log;            ///< may be null
   ProgressSink progress;  ///< may be null
 };
@@ -107,7 +132,7 @@ class Engine {
   /// from any thread, whenever poll() may have something new; it must not block and must not call
   /// the stream. It is never called after the stream's destructor has returned. Errors:
   /// kInvalidArgument and kUnsupported with their field, kOverloaded, kCancelled after drain()
-  /// began.
+  /// began, kCorruptData after its weights turned out damaged.
   virtual Result<std::unique_ptr<Stream>> submit(Request request,
                                                  std::function<void()> ready = {}) = 0;
 
@@ -118,7 +143,7 @@ class Engine {
   virtual void reset_prefix_cache() = 0;
 
   /// Whether steps are being taken when there is work: false after a fault that ended the engine
-  /// thread.
+  /// thread, or found its weights damaged.
   virtual bool healthy() const = 0;
 
   /// Refuses new requests from now on and waits up to `limit` for those that run or wait; cancels

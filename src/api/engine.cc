@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "base/machine.h"
 #include "base/try.h"
 #include "engine/step_loop.h"
+#include "snapshot/background_verify.h"
 
 namespace stoker {
 namespace {
@@ -175,7 +177,19 @@ class LocalEngine final : public Engine {
       : model_(std::move(model)),
         loop_(std::move(loop)),
         use_priorities_(options.use_priorities),
-        log_(one_at_a_time(options.log)) {}
+        log_(one_at_a_time(options.log)),
+        on_stop_(options.on_stop) {
+    const StoredWeights* stored = model_->stored();
+    if (stored == nullptr || options.weights.verify == Verify::kFull) return;
+    verify_.emplace(stored->object, [this](const Result<void>& verified) {
+      if (!verified) stop_for(verified.error());
+    });
+  }
+
+  // What runs ends first: nobody computes while the verifying thread comes to its end.
+  ~LocalEngine() override { loop_->stop(); }
+  LocalEngine(const LocalEngine&) = delete;
+  LocalEngine& operator=(const LocalEngine&) = delete;
 
   const ModelInfo& model() const override { return model_->info(); }
 
@@ -216,10 +230,25 @@ class LocalEngine final : public Engine {
   void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 
  private:
+  // Nothing that was computed from damaged weights is worth an answer; and the next start makes new
+  // ones.
+  void stop_for(const Error& damage) {
+    loop_->fail(damage);
+    const StoredWeights& stored = *model_->stored();
+    const auto removed = stored.store.remove(stored.object.section());
+    if (log_) {
+      log_(LogLevel::kError, "event=weights_damaged reason=\"" + damage.message + "\" removed=" +
+                                 (removed ? "yes" : "\"" + removed.error().message + "\""));
+    }
+    if (on_stop_) on_stop_(damage);
+  }
+
   std::shared_ptr<const LoadedModel> model_;
   std::unique_ptr<engine::StepLoop> loop_;
   const bool use_priorities_;
   const LogSink log_;
+  const std::function<void(const Error&)> on_stop_;
+  std::optional<snapshot::BackgroundVerify> verify_;  // last: it uses the others
 };
 
 // Memory for the state of all sequences: what was asked for, or a half of the memory beside the
@@ -262,7 +291,9 @@ void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& pla
   constexpr const char* kModes[] = {"off", "exact", "compact"};
   log(LogLevel::kInfo,
       "event=loaded model=" + loaded.info().name + " path=" + loaded.info().path +
-          " weight_bytes=" + std::to_string(loaded.checkpoint().weight_bytes()) + " threads=" +
+          " weight_bytes=" + std::to_string(loaded.checkpoint().weight_bytes()) +
+          " packed_weights=" +
+          (loaded.stored() ? loaded.stored()->object.section().object() : "memory") + " threads=" +
           std::to_string(num_threads) + " kv_bytes=" + std::to_string(plan.total_bytes) +
           " kv_tokens=" + std::to_string(plan.tokens()) + " max_num_seqs=" +
           std::to_string(plan.num_slots) + " image_units=" + std::to_string(plan.num_image_units) +
@@ -277,7 +308,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
   if (auto checked = check_options(options); !checked) return std::move(checked).error();
   TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded,
-             LoadedModel::load(model, num_threads, options.progress, options.bounded_replay));
+             LoadedModel::load(model, {num_threads, options.bounded_replay, options.weights,
+                                       options.log, options.progress}));
   engine::EngineLimits limits;
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "api/fingerprint.h"
 #include "base/machine.h"
 #include "base/try.h"
 
@@ -57,34 +58,62 @@ std::string model_name(const std::string& model, const std::string& path) {
 }
 
 Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& model,
-                                                             int num_threads,
-                                                             const ProgressSink& progress,
-                                                             BoundedReplay bounded_replay) {
+                                                             const LoadOptions& options) {
   if (auto able = check_processor(); !able) return std::move(able).error();
   TRY_ASSIGN(const std::string path, resolve_model(model));
-  TRY_ASSIGN(Checkpoint checkpoint,
-             Checkpoint::open(path, num_threads, [&progress](double fraction) {
-               if (progress) progress("checking weights", fraction);
-             }));
+  TRY_ASSIGN(Checkpoint checkpoint, Checkpoint::open_headers(path));
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(checkpoint)));
-  if (progress) progress("building the tokenizer", 0);
+  if (options.progress) options.progress({"building the tokenizer"});
   if (auto built = loaded->load_tokenizer(); !built) return std::move(built).error();
   TRY_ASSIGN(std::vector<int32_t> map, loaded->token_map());
-  TRY_ASSIGN(const Replay replay, replay_of(loaded->checkpoint_.config(), bounded_replay));
-  loaded->pack(num_threads, progress);
-  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_.config(), loaded->packed_->weights(),
+  TRY_ASSIGN(const Replay replay, replay_of(loaded->checkpoint_.config(), options.bounded_replay));
+  if (auto ready = loaded->load_weights(options); !ready) return std::move(ready).error();
+  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_.config(), loaded->weights(),
                                            std::move(map), replay));
   loaded->describe(model, path);
   return std::shared_ptr<const LoadedModel>(std::move(loaded));
 }
 
-void LoadedModel::pack(int num_threads, const ProgressSink& progress) {
-  WorkerPool pool(num_threads);
-  packed_ =
-      PackedWeights::make(checkpoint_.weights(), pool, [&progress](int64_t done, int64_t total) {
-        if (progress)
-          progress("packing weights", static_cast<double>(done) / static_cast<double>(total));
-      });
+// No start fails for want of a store.
+Result<void> LoadedModel::load_weights(const LoadOptions& options) {
+  if (!options.weights.pack) return pack_in_memory(options);
+  auto mapped = map_weights(options);
+  if (!mapped) return mapped;
+  return stored_ ? mapped : pack_in_memory(options);
+}
+
+// Leaves stored_ empty where the store cannot do it, and says why; an error is the checkpoint's.
+Result<void> LoadedModel::map_weights(const LoadOptions& options) {
+  const auto cannot = [&options](const Error& why) -> Result<void> {
+    if (options.log)
+      options.log(LogLevel::kWarning, "event=packing_in_memory reason=\"" + why.message + "\"");
+    return {};
+  };
+  auto store = open_store(options.weights.store);
+  if (!store) return cannot(store.error());
+  TRY_ASSIGN(const auto fingerprint,
+             fingerprint_of(checkpoint_, *store, options.num_threads, options.progress));
+  auto stored =
+      stored_weights(*std::move(store), fingerprint, checkpoint_,
+                     {options.weights.verify, options.num_threads, options.log, options.progress});
+  if (!stored) return cannot(stored.error());
+  stored_.emplace(*std::move(stored));
+  return {};
+}
+
+Result<void> LoadedModel::pack_in_memory(const LoadOptions& options) {
+  const int64_t num_bytes = checkpoint_.weight_bytes();
+  auto checked = checkpoint_.check_codes(options.num_threads, [&](double fraction) {
+    if (options.progress) options.progress({"checking weights", fraction, num_bytes});
+  });
+  if (!checked) return checked;
+  WorkerPool pool(options.num_threads);
+  packed_ = PackedWeights::make(checkpoint_.weights(), pool, [&](int64_t done, int64_t total) {
+    if (!options.progress) return;
+    const double fraction = static_cast<double>(done) / static_cast<double>(total);
+    options.progress({"packing weights", fraction, total});
+  });
+  return {};
 }
 
 Result<void> LoadedModel::load_tokenizer() {

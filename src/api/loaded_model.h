@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/stored_weights.h"
 #include "chat/chat.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
@@ -17,13 +18,21 @@
 
 namespace stoker {
 
+/// How a model is loaded.
+struct LoadOptions {
+  int num_threads = 1;
+  BoundedReplay bounded_replay = BoundedReplay::kExact;
+  WeightOptions weights = {};
+  LogSink log = {};            ///< may be null
+  ProgressSink progress = {};  ///< may be null
+};
+
 /// Immutable once loaded, and shared by the engine and the streams that outlive it.
 class LoadedModel {
  public:
   /// `model` as for Engine::open, and its errors.
-  static Result<std::shared_ptr<const LoadedModel>> load(const std::string& model, int num_threads,
-                                                         const ProgressSink& progress,
-                                                         BoundedReplay bounded_replay);
+  static Result<std::shared_ptr<const LoadedModel>> load(const std::string& model,
+                                                         const LoadOptions& options);
 
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -31,7 +40,10 @@ class LoadedModel {
   const ModelInfo& info() const { return info_; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const Model& model() const { return *model_; }
-  const ModelWeights& weights() const { return packed_->weights(); }  ///< packed
+  /// Packed.
+  const ModelWeights& weights() const { return stored_ ? *stored_->weights : packed_->weights(); }
+  /// Where they are mapped from; null: they are in memory.
+  const StoredWeights* stored() const { return stored_ ? &*stored_ : nullptr; }
   const Tokenizer* tokenizer() const {
     return tokenizer_ ? &*tokenizer_ : nullptr;
   }  ///< null: ids only
@@ -48,12 +60,15 @@ class LoadedModel {
  private:
   explicit LoadedModel(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
   Result<void> load_tokenizer();
-  void pack(int num_threads, const ProgressSink& progress);
+  Result<void> load_weights(const LoadOptions& options);
+  Result<void> map_weights(const LoadOptions& options);
+  Result<void> pack_in_memory(const LoadOptions& options);
   Result<std::vector<int32_t>> token_map() const;
   void describe(const std::string& model, const std::string& path);
 
   ModelInfo info_;
   Checkpoint checkpoint_;
+  std::optional<StoredWeights> stored_;  // one of these two
   std::optional<PackedWeights> packed_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<chat::Encoder> encoder_;

@@ -11,7 +11,8 @@ namespace {
 // Only functions that are safe in a signal handler.
 void on_bus_error(int /*signal*/) {
   constexpr char kMessage[] =
-      "stoker: a file of the checkpoint was shortened or cannot be read any more; stopping\n";
+      "stoker: a file of the checkpoint or of the store was shortened or cannot be read any more; "
+      "stopping\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
   ::_exit(3);
 }

@@ -114,8 +114,11 @@ Result<void> check_options(const LoadedModel& model, const std::vector<int32_t>&
 Result<void> write_trace(const std::string& model, const std::vector<int32_t>& ids,
                          const TraceOptions& options, const std::string& out) {
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
-  TRY_ASSIGN(const auto loaded,
-             LoadedModel::load(model, num_threads, options.progress, BoundedReplay::kOff));
+  // Nobody could take a trace back: damage is looked for before.
+  TRY_ASSIGN(const auto loaded, LoadedModel::load(model, {.num_threads = num_threads,
+                                                          .bounded_replay = BoundedReplay::kOff,
+                                                          .weights = {.verify = Verify::kFull},
+                                                          .progress = options.progress}));
   if (auto checked = check_options(*loaded, ids, options); !checked) return checked;
 
   const ModelConfig& c = loaded->checkpoint().config();
@@ -145,8 +148,8 @@ Result<void> write_trace(const std::string& model, const std::vector<int32_t>& i
                             options.layers ? &trace : nullptr);
     done += count;
     if (options.progress) {
-      options.progress("running the model",
-                       static_cast<double>(done) / static_cast<double>(ids.size()));
+      options.progress(
+          {"running the model", static_cast<double>(done) / static_cast<double>(ids.size())});
     }
   }
 

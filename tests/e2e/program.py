@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "tests" / "data" / "small"
 STOKER = os.environ.get("STOKER", str(ROOT / "build" / "release" / "stoker"))
 BUILD = Path(STOKER).resolve().parent.parent  # build/: what takes long to make is kept there
+os.environ.setdefault("STOKER_STORE", str(Path(STOKER).resolve().parent / "store"))  # never the user's
 LIMIT = 300  # seconds, for anything
 
 

@@ -19,7 +19,7 @@ uint64_t hash_of(std::span<const float> values) {
 
 Models::Models(const std::string& path) {
   for (const auto mode : {BoundedReplay::kOff, BoundedReplay::kExact, BoundedReplay::kCompact}) {
-    auto loaded = LoadedModel::load(path, 1, {}, mode);
+    auto loaded = LoadedModel::load(path, {.bounded_replay = mode});
     if (!loaded) ADD_FAILURE() << loaded.error().message;
     loaded_.push_back(*std::move(loaded));
   }

@@ -43,8 +43,8 @@ class WeightVisits : public ::testing::Test {
  protected:
   void start(BoundedReplay replay) {
     stepper_.reset();
-    auto loaded =
-        LoadedModel::load(STOKER_SOURCE_DIR "/tests/data/small/checkpoint", 1, {}, replay);
+    auto loaded = LoadedModel::load(STOKER_SOURCE_DIR "/tests/data/small/checkpoint",
+                                    {.bounded_replay = replay});
     ASSERT_TRUE(loaded) << loaded.error().message;
     loaded_ = *std::move(loaded);
     auto stepper = Stepper::create(loaded_->model(), 2,

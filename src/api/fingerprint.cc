@@ -1,0 +1,134 @@
+#include "api/fingerprint.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/try.h"
+
+namespace stoker {
+namespace {
+
+using snapshot::Digest;
+using snapshot::Hasher;
+
+constexpr const char* kKind = "fingerprint";
+// Of what the digests below are made; another one is another key.
+constexpr std::string_view kFilesKey = "files 1";
+constexpr std::string_view kModelKey = "model 1";
+
+std::string_view text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Digest key_of_files(const Checkpoint& checkpoint) {
+  Hasher hasher;
+  hasher.add_text(kFilesKey).add_text(checkpoint.config_text());
+  const Shards& shards = checkpoint.shards();
+  for (size_t i = 0; i < shards.files.size(); ++i) {
+    const FileIdentity& identity = shards.files[i].identity();
+    hasher.add_text(shards.names[i])
+        .add_number(identity.bytes)
+        .add_number(identity.changed_ns)
+        .add_number(identity.inode)
+        .add_text(text_of(header_of(shards.files[i].bytes())));
+  }
+  return hasher.digest();
+}
+
+std::set<const uint8_t*> engram_tables(const Checkpoint& checkpoint) {
+  std::set<const uint8_t*> tables;
+  for (const BlockWeights& layer : checkpoint.weights().layers) {
+    if (layer.engram.embed) tables.insert({layer.engram.embed.data, layer.engram.embed.scale});
+  }
+  return tables;
+}
+
+// A run of a tensor's bytes, which one thread reads.
+struct Piece {
+  Bytes bytes;
+  Digest digest;
+};
+
+// The digests of all pieces of the tensors, in order.
+std::vector<Piece> digests_of(const Checkpoint& checkpoint, int num_threads,
+                              const ProgressSink& progress) {
+  const std::set<const uint8_t*> tables = engram_tables(checkpoint);
+  std::vector<Piece> pieces;
+  int64_t total = 0;
+  for (const StoredTensor& stored : checkpoint.shards().tensors) {
+    const TensorView& view = stored.tensor.view;
+    if (tables.contains(view.data)) continue;
+    total += view.size_bytes;
+    for (int64_t at = 0; at < view.size_bytes; at += snapshot::kChunkBytes) {
+      const int64_t size = std::min(snapshot::kChunkBytes, view.size_bytes - at);
+      pieces.push_back({Bytes(view.data + at, static_cast<size_t>(size)), {}});
+    }
+  }
+  snapshot::for_each_chunk(
+      static_cast<int64_t>(pieces.size()), num_threads,
+      [&](double fraction) {
+        if (progress) progress({"reading weights", fraction, total});
+      },
+      [&](int64_t i, int /*worker*/) {
+        Piece& piece = pieces[static_cast<size_t>(i)];
+        piece.digest = snapshot::digest_of(piece.bytes);
+      });
+  return pieces;
+}
+
+Digest digest_of_model(const Checkpoint& checkpoint, int num_threads,
+                       const ProgressSink& progress) {
+  Hasher hasher;
+  hasher.add_text(kModelKey).add_text(checkpoint.config_text());
+  for (const StoredTensor& stored : checkpoint.shards().tensors) {
+    const TensorView& view = stored.tensor.view;
+    hasher.add_text(stored.tensor.name).add_text(dtype_info(view.dtype).name);
+    hasher.add_number(static_cast<int64_t>(view.shape.size()));
+    for (const int64_t size : view.shape) hasher.add_number(size);
+  }
+  for (const Piece& piece : digests_of(checkpoint, num_threads, progress))
+    hasher.add(piece.digest.bytes);
+  return hasher.digest();
+}
+
+// What the store remembers of these files, if anything.
+std::optional<Digest> remembered(const snapshot::Store& store, const Digest& key) {
+  const snapshot::Found found = store.find(kKind, key);
+  if (!found.section || found.section->bytes != Digest::kHexDigits) return std::nullopt;
+  const auto object = store.map(*found.section);
+  if (!object || !object->verify(1)) return std::nullopt;
+  return Digest::from_hex(text_of(object->bytes()));
+}
+
+// The next start then knows; one that cannot be told finds out for itself.
+void remember(const snapshot::Store& store, const Digest& key, const Digest& fingerprint) {
+  const auto lock = store.lock(kKind, key);
+  if (!lock) return;
+  const snapshot::Found damaged = store.find(kKind, key);
+  if (damaged.section) (void)store.remove(*damaged.section);
+  const std::string text = fingerprint.hex();
+  auto writer = store.create(kKind, static_cast<int64_t>(text.size()));
+  if (writer && writer->write(0, snapshot::bytes_of(text))) (void)writer->publish(key, 1);
+}
+
+}  // namespace
+
+Result<Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::Store& store, int num_threads,
+                              const ProgressSink& progress) {
+  const Digest key = key_of_files(checkpoint);
+  if (const auto known = remembered(store, key)) return *known;
+  const int64_t num_bytes = checkpoint.weight_bytes();
+  auto checked = checkpoint.check_codes(num_threads, [&](double fraction) {
+    if (progress) progress({"checking weights", fraction, num_bytes});
+  });
+  if (!checked) return std::move(checked).error();
+  const Digest fingerprint = digest_of_model(checkpoint, num_threads, progress);
+  remember(store, key, fingerprint);
+  return fingerprint;
+}
+
+}  // namespace stoker

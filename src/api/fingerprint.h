@@ -1,0 +1,20 @@
+// What a model is, in 128 bits: equal where the same packed weights come out.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "snapshot/store.h"
+#include "stoker/engine.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// The digest over the config's text and of every tensor its name, dtype, shape and bytes; of
+/// Engram tables, which are used where they are, all but the bytes. It is also a promise: the codes
+/// of these files were checked.
+///
+/// Reading everything takes long, so the store remembers it for files of this name, size, time and
+/// inode. Error: kCorruptData of a code that is not good; a store that fails is only slower.
+Result<snapshot::Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::Store& store,
+                                        int num_threads, const ProgressSink& progress);
+
+}  // namespace stoker

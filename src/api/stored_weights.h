@@ -1,0 +1,46 @@
+// Packed weights in the store: found there and mapped, or made and put there.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/weights.h"
+#include "snapshot/object.h"
+#include "snapshot/store.h"
+#include "stoker/engine.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// A mapped object and the weights in it. Movable; the checkpoint outlives it, for what is not
+/// packed stays there.
+struct StoredWeights {
+  snapshot::Store store;
+  snapshot::Object object;
+  std::unique_ptr<const ModelWeights> weights;  ///< borrow from object and checkpoint
+  bool is_new = false;                          ///< made by this call
+};
+
+/// How to have them.
+struct StoreWork {
+  Verify verify = Verify::kBackground;
+  int num_threads = 1;
+  LogSink log;            ///< may be null
+  ProgressSink progress;  ///< may be null
+};
+
+/// The store of that folder; of the usual one for "". Errors: those of Store::default_dir and
+/// Store::open.
+Result<snapshot::Store> open_store(const std::string& dir);
+
+/// The weights of the checkpoint whose fingerprint this is; its codes were checked. What is found
+/// is believed after its size, chunk table and header were checked, with kFull all of it, and else
+/// made again. One process makes, others that want the same wait for it. Errors: kIo,
+/// kResourceExhausted, kCorruptData: of a store that can neither give nor take them.
+Result<StoredWeights> stored_weights(snapshot::Store store, const snapshot::Digest& fingerprint,
+                                     const Checkpoint& checkpoint, const StoreWork& work);
+
+}  // namespace stoker
