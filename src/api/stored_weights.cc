@@ -90,9 +90,9 @@ class WeightsMaker {
 
   Result<Mapped> make() const {
     tell("packing weights", 0, 0);
-    const PackedLayout layout(from_);
-    TRY_ASSIGN(ObjectWriter writer, store_.create(kKind, layout.bytes()));
     WorkerPool pool(work_.num_threads);
+    const PackedLayout layout = PackedLayout::of(from_, pool);
+    TRY_ASSIGN(ObjectWriter writer, store_.create(kKind, layout.bytes()));
     const auto write = [&writer](int64_t at, Bytes part) { return writer.write(at, part); };
     auto packed = layout.pack(pool, write, [this](int64_t done, int64_t total) {
       tell("packing weights", static_cast<double>(done) / static_cast<double>(total), total);

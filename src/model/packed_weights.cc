@@ -62,6 +62,15 @@ bool has_packed_form(const Weight& weight, bool parts) {
   return is_packed(packed_format(weight.format, parts));
 }
 
+// Each matrix in the order of for_each_matrix; null for one without a packed form.
+std::vector<const Weight*> with_packed_form(ModelWeights& weights) {
+  std::vector<const Weight*> matrices;
+  for_each_matrix(weights, [&](const Weight& weight, bool parts) {
+    matrices.push_back(has_packed_form(weight, parts) ? &weight : nullptr);
+  });
+  return matrices;
+}
+
 // How a header spells a packed format; 0 is a matrix that is not packed.
 int64_t format_number(WeightFormat format) {
   return static_cast<int64_t>(format) - static_cast<int64_t>(WeightFormat::kBf16Panel) + 1;
@@ -76,7 +85,7 @@ Bytes bytes_of(const std::string& text) {
 }
 
 // Which of `num_matrices` matrices a header says are packed.
-Result<std::vector<bool>> packed_matrices(Bytes packed, size_t num_matrices) {
+Result<std::vector<uint8_t>> packed_matrices(Bytes packed, size_t num_matrices) {
   const auto expect = [](const char* what, int64_t expected, int64_t found) -> Result<void> {
     if (expected == found) return {};
     return differs(what, std::to_string(expected) + ", found " + std::to_string(found));
@@ -94,9 +103,9 @@ Result<std::vector<bool>> packed_matrices(Bytes packed, size_t num_matrices) {
                   load_le<int64_t>(packed.data() + 16));
   }
   if (!good) return std::move(good).error();
-  std::vector<bool> out(num_matrices);
+  std::vector<uint8_t> out(num_matrices);
   for (size_t i = 0; i < num_matrices; ++i)
-    out[i] = load_le<int64_t>(packed.data() + kHeadBytes + i * kEntryBytes) != 0;
+    out[i] = load_le<int64_t>(packed.data() + kHeadBytes + i * kEntryBytes) != 0 ? 1 : 0;
   return out;
 }
 
@@ -155,43 +164,43 @@ void for_each_matrix(ModelWeights& weights, const std::function<void(Weight&, bo
 }
 
 // Large matrices begin on a huge page, small ones follow each other.
-template <class Packs>
-PackedLayout::PackedLayout(const ModelWeights& from, const Packs& packs) : from_(from) {
+PackedLayout::PackedLayout(const ModelWeights& from, const std::vector<uint8_t>& packs)
+    : from_(from), num_matrices_(static_cast<int64_t>(packs.size())) {
+  bytes_ = rounded_up(kHeadBytes + num_matrices_ * kEntryBytes, kHugePage);
+  int64_t number = -1;
   for_each_matrix(from_, [&](const Weight& weight, bool parts) {
-    const int64_t number = num_matrices_++;
-    if (!packs(number, weight, parts)) return;
+    if (packs[static_cast<size_t>(++number)] == 0) return;
     Matrix matrix{number, weight, weight};
     matrix.to.format = packed_format(weight.format, parts);
-    matrices_.push_back(matrix);
-  });
-  bytes_ = rounded_up(kHeadBytes + num_matrices_ * kEntryBytes, kHugePage);
-  for (Matrix& matrix : matrices_) {
-    const PackedSize size = packed_size(matrix.to.format, matrix.to.rows, matrix.to.cols);
+    const PackedSize size = packed_size(matrix.to.format, weight.rows, weight.cols);
     matrix.data = rounded_up(bytes_, size.data >= kHugePage ? kHugePage : kLine);
     matrix.scale = rounded_up(matrix.data + size.data, kLine);
     bytes_ = matrix.scale + size.scale;
-  }
+    matrices_.push_back(matrix);
+  });
   bytes_ = rounded_up(bytes_ + kReadAhead, kHugePage);
 }
 
-PackedLayout::PackedLayout(const ModelWeights& from)
-    : PackedLayout(from, [](int64_t /*number*/, const Weight& weight, bool parts) {
-        return has_packed_form(weight, parts) && can_pack(weight);
-      }) {}
+PackedLayout PackedLayout::of(const ModelWeights& from, WorkerPool& pool) {
+  ModelWeights weights = from;
+  const std::vector<const Weight*> matrices = with_packed_form(weights);
+  std::vector<uint8_t> packs(matrices.size());
+  pool.run(static_cast<int64_t>(matrices.size()), [&](int64_t number, int /*worker*/) {
+    const auto i = static_cast<size_t>(number);
+    packs[i] = matrices[i] != nullptr && can_pack(*matrices[i]) ? 1 : 0;
+  });
+  return {from, packs};
+}
 
 Result<PackedLayout> PackedLayout::read(Bytes packed, const ModelWeights& from) {
   ModelWeights weights = from;
-  std::vector<bool> has_form;
-  for_each_matrix(weights, [&](const Weight& weight, bool parts) {
-    has_form.push_back(has_packed_form(weight, parts));
-  });
-  TRY_ASSIGN(const std::vector<bool> is_packed, packed_matrices(packed, has_form.size()));
-  for (size_t i = 0; i < has_form.size(); ++i) {
-    if (is_packed[i] && !has_form[i]) return differs("matrix " + std::to_string(i), "not packed");
+  const std::vector<const Weight*> matrices = with_packed_form(weights);
+  TRY_ASSIGN(const std::vector<uint8_t> packs, packed_matrices(packed, matrices.size()));
+  for (size_t i = 0; i < packs.size(); ++i) {
+    if (packs[i] != 0 && matrices[i] == nullptr)
+      return differs("matrix " + std::to_string(i), "not packed");
   }
-  PackedLayout layout(from, [&](int64_t number, const Weight& /*weight*/, bool /*parts*/) {
-    return is_packed[static_cast<size_t>(number)];
-  });
+  PackedLayout layout(from, packs);
   const std::string header = layout.header();
   if (layout.bytes() != static_cast<int64_t>(packed.size())) {
     return differs(
@@ -280,7 +289,7 @@ void PackedWeights::Free::operator()(uint8_t* memory) const {
 
 PackedWeights PackedWeights::make(const ModelWeights& from, WorkerPool& pool,
                                   const PackProgress& progress) {
-  const PackedLayout layout(from);
+  const PackedLayout layout = PackedLayout::of(from, pool);
   PackedWeights out;
   const auto size = static_cast<size_t>(layout.bytes());
   out.memory_.reset(static_cast<uint8_t*>(::operator new (size, std::align_val_t{kHugePage})));

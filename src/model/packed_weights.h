@@ -31,7 +31,7 @@ using PackSink = std::function<Result<void>(int64_t offset, Bytes part)>;
 class PackedLayout {
  public:
   /// Reads the scales of FP8 and FP4 matrices.
-  explicit PackedLayout(const ModelWeights& from);
+  static PackedLayout of(const ModelWeights& from, WorkerPool& pool);
 
   /// The layout of bytes that pack() wrote for the same weights; reads their header alone. Only
   /// which matrices are packed is taken from it: all else must be as these weights have it. Error:
@@ -59,8 +59,8 @@ class PackedLayout {
     int64_t scale = 0;
   };
 
-  template <class Packs>
-  PackedLayout(const ModelWeights& from, const Packs& packs);
+  /// packs: for each matrix in the order of for_each_matrix, whether it is packed.
+  PackedLayout(const ModelWeights& from, const std::vector<uint8_t>& packs);
   std::string header() const;
 
   ModelWeights from_;

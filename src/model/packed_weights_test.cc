@@ -21,13 +21,14 @@ class PackedWeightsTest : public ::testing::Test {
     auto opened = Checkpoint::open(testing::kSmallCheckpoint, 1);
     ASSERT_TRUE(opened) << opened.error().message;
     checkpoint_ = std::make_unique<Checkpoint>(*std::move(opened));
-    bytes_ = packed(PackedLayout(checkpoint_->weights()), 2);
+    bytes_ = packed(checkpoint_->weights(), 2);
   }
   static void TearDownTestSuite() { checkpoint_.reset(); }
 
-  static std::vector<uint8_t> packed(const PackedLayout& layout, int num_threads) {
-    std::vector<uint8_t> bytes(static_cast<size_t>(layout.bytes()));
+  static std::vector<uint8_t> packed(const ModelWeights& weights, int num_threads) {
     WorkerPool pool(num_threads);
+    const PackedLayout layout = PackedLayout::of(weights, pool);
+    std::vector<uint8_t> bytes(static_cast<size_t>(layout.bytes()));
     const auto sink = [&bytes](int64_t offset, Bytes part) -> Result<void> {
       std::copy(part.begin(), part.end(), bytes.begin() + offset);
       return {};
@@ -80,7 +81,7 @@ TEST_F(PackedWeightsTest, WhatIsReadBackHasTheValuesOfTheCheckpoint) {
 }
 
 TEST_F(PackedWeightsTest, BytesDoNotDependOnTheNumberOfThreads) {
-  EXPECT_EQ(packed(PackedLayout(checkpoint_->weights()), 3), bytes_);
+  EXPECT_EQ(packed(checkpoint_->weights(), 3), bytes_);
 }
 
 // The head is looked at in full, of each entry one byte of each number.
@@ -112,7 +113,7 @@ TEST_F(PackedWeightsTest, AnotherVersionIsTold) {
 TEST_F(PackedWeightsTest, AnotherModelIsRefused) {
   const auto demo = Checkpoint::open(testing::kDemoCheckpoint, 2);
   ASSERT_TRUE(demo) << demo.error().message;
-  EXPECT_NE(refusal(packed(PackedLayout(demo->weights()), 2)), "");
+  EXPECT_NE(refusal(packed(demo->weights(), 2)), "");
 }
 
 // A scale that has no packed form leaves its matrix where it is, and the header says so.
@@ -122,7 +123,7 @@ TEST_F(PackedWeightsTest, WhatCannotBePackedStaysInTheCheckpoint) {
   ASSERT_EQ(matrix.format, WeightFormat::kFp8Tile);
   const std::vector<uint8_t> scales(static_cast<size_t>(matrix.rows * matrix.cols), 250);
   matrix.scale = scales.data();
-  const std::vector<uint8_t> bytes = packed(PackedLayout(weights), 1);
+  const std::vector<uint8_t> bytes = packed(weights, 1);
   EXPECT_NE(bytes, bytes_);
   const auto layout = PackedLayout::read(bytes, weights);
   ASSERT_TRUE(layout) << layout.error().message;
@@ -130,10 +131,10 @@ TEST_F(PackedWeightsTest, WhatCannotBePackedStaysInTheCheckpoint) {
 }
 
 TEST_F(PackedWeightsTest, TheErrorOfASinkEndsThePacking) {
-  const PackedLayout layout(checkpoint_->weights());
+  WorkerPool pool(2);
+  const PackedLayout layout = PackedLayout::of(checkpoint_->weights(), pool);
   for (const int64_t good : {0, 1, 50}) {
     std::atomic<int64_t> num_calls{0};
-    WorkerPool pool(2);
     const auto packed = layout.pack(pool,
                                     [&](int64_t /*offset*/, Bytes /*part*/) -> Result<void> {
                                       if (num_calls++ < good) return {};

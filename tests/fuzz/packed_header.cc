@@ -46,7 +46,8 @@ void check_places(const PackedLayout& layout, const std::vector<uint8_t>& packed
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace stoker;  // NOLINT(google-build-using-namespace): of this function only
   static const ModelWeights weights = small_weights();
-  static std::vector<uint8_t> packed(static_cast<size_t>(PackedLayout(weights).bytes()));
+  static WorkerPool pool(1);
+  static std::vector<uint8_t> packed(static_cast<size_t>(PackedLayout::of(weights, pool).bytes()));
   const size_t used = std::min(size, packed.size());
   std::copy(data, data + used, packed.begin());
   const auto cut = PackedLayout::read({packed.data(), used}, weights);
