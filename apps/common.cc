@@ -91,11 +91,13 @@ void add_weight_options(OptionParser& parser, WeightOptions* options) {
   add_store_option(parser, &options->store);
   parser.off_flag("--no-pack", &options->pack,
                   "Keep nothing: pack the weights in memory at each start");
+  const std::string usual = options->verify == Verify::kFull ? "full" : "background";
   parser.choice(
       "--verify", {"background", "full"},
       [options](size_t mode) { options->verify = static_cast<Verify>(mode); },
       "Hold packed weights against their digests while the model answers, where damage ends it, or "
-      "before [background]");
+      "before [" +
+          usual + "]");
 }
 
 void add_memory_options(OptionParser& parser, EngineOptions* options) {
