@@ -212,10 +212,17 @@ TEST_F(ApiTest, CancelledAndDestroyedStreamsEnd) {
 TEST(Door, StreamsOutliveTheirEngine) {
   auto engine = Engine::open("demo", {.num_threads = 1, .log = {}, .progress = {}});
   ASSERT_TRUE(engine);
-  auto stream = (*engine)->submit(id_request({5}, 4000));
-  ASSERT_TRUE(stream);
+  std::vector<std::unique_ptr<Stream>> streams;  // some of them say end of text at once
+  for (int32_t id = 5; id < 55; ++id) {
+    auto stream = (*engine)->submit(id_request({id}, 4000));
+    ASSERT_TRUE(stream);
+    streams.push_back(*std::move(stream));
+  }
   engine->reset();
-  EXPECT_EQ(read_all(**stream).finish.reason, FinishReason::kCancelled);
+  int num_cancelled = 0;
+  for (const auto& stream : streams)
+    num_cancelled += static_cast<int>(read_all(*stream).finish.reason == FinishReason::kCancelled);
+  EXPECT_GT(num_cancelled, 0);
 }
 
 TEST(Door, OpenRefusesWhatIsNoModel) {

@@ -242,7 +242,7 @@ def test_one_run_at_a_time(tmp_path):
 
 
 def test_progress_on_a_terminal(tmp_path):
-    source = write_lines(tmp_path / "in.jsonl", requests(60))
+    source = write_lines(tmp_path / "in.jsonl", requests(600))
     main, terminal = pty.openpty()
     with subprocess.Popen([STOKER, "run-batch", "demo", "-i", source, "-o", tmp_path / "out.jsonl"], stdin=subprocess.DEVNULL,
                           stderr=terminal) as process:
@@ -255,8 +255,8 @@ def test_progress_on_a_terminal(tmp_path):
             pass
         assert process.wait(LIMIT) == 0
     os.close(main)
-    assert b"\rstoker: " in shown and b"/60 requests" in shown and b"tokens/s" in shown and b" left" in shown
-    assert b"batch finished done=60 total=60" in shown
+    assert b"\rstoker: " in shown and b"/600 requests" in shown and b"tokens/s" in shown and b" left" in shown
+    assert b"batch finished done=600 total=600" in shown
 
 
 def test_quiet(tmp_path):
