@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <fstream>
 #include <set>
-#include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace stoker {
@@ -41,6 +43,47 @@ int64_t limit_in(const std::filesystem::path& path, int64_t otherwise) {
   if (!(file >> first)) return otherwise;
   if (file >> period && period > 0) return first * kMicrocoresPerCore / period;
   return first;
+}
+
+// The first line of a file, or nothing.
+std::string line_in(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The lines of the first processor that say which one it is: "key : value" until an empty line.
+std::string processor_in(const std::filesystem::path& cpuinfo) {
+  constexpr std::array<std::string_view, 5> kKeys = {"vendor_id", "cpu family", "model",
+                                                     "model name", "stepping"};
+  std::ifstream file(cpuinfo);
+  std::string line;
+  std::string found;
+  while (std::getline(file, line) && !line.empty()) {
+    const size_t colon = line.find(':');
+    const std::string key = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    if (colon == std::string::npos || std::ranges::find(kKeys, key) == kKeys.end()) continue;
+    found += (found.empty() ? "" : ", ") + line.substr(std::min(colon + 2, line.size()));
+  }
+  return found;
+}
+
+int numa_nodes_in(const std::filesystem::path& folder) {
+  int nodes = 0;
+  std::error_code none;  // what cannot be looked at is not there
+  while (std::filesystem::exists(folder / ("node" + std::to_string(nodes)), none)) ++nodes;
+  return std::max(1, nodes);
+}
+
+std::vector<std::string> caches_in(const std::filesystem::path& folder) {
+  std::vector<std::string> caches;
+  for (int i = 0;; ++i) {
+    const std::filesystem::path cache = folder / ("index" + std::to_string(i));
+    const std::string size = line_in(cache / "size");
+    if (size.empty()) return caches;
+    caches.push_back(line_in(cache / "level") + " " + line_in(cache / "type") + " " + size);
+  }
 }
 
 }  // namespace
@@ -81,6 +124,12 @@ int64_t usable_memory_bytes() {
   const int64_t old_limit =
       number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", machine);  // version 1
   return std::min(old_limit, least_limit(kCgroupRoot, control_group(), "memory.max", machine));
+}
+
+HardwareFacts hardware_facts(const std::filesystem::path& root) {
+  const std::filesystem::path system = root / "sys/devices/system";
+  return {processor_in(root / "proc/cpuinfo"), usable_cores(), numa_nodes_in(system / "node"),
+          caches_in(system / "cpu/cpu0/cache"), ::sysconf(_SC_PAGE_SIZE)};
 }
 
 }  // namespace stoker

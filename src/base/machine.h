@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace stoker {
 
@@ -20,5 +21,17 @@ int64_t usable_memory_bytes();
 /// the group under it ("/a/b").
 int64_t least_limit(const std::filesystem::path& root, const std::filesystem::path& group,
                     const std::string& file, int64_t otherwise);
+
+/// What times of kernels hang on. Where the system does not tell, texts are empty.
+struct HardwareFacts {
+  std::string processor;  ///< vendor, family, model, name and stepping of the first one
+  int num_cores = 1;      ///< usable_cores()
+  int num_numa_nodes = 1;
+  std::vector<std::string> caches;  ///< of the first processor, "1 Data 48K"
+  int64_t page_bytes = 0;
+};
+
+/// Of this machine; `root` is where /proc and /sys are mounted.
+HardwareFacts hardware_facts(const std::filesystem::path& root = "/");
 
 }  // namespace stoker

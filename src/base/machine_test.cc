@@ -34,5 +34,32 @@ TEST(Machine, TheLeastLimitOfAllGroupsAboveCounts) {
   std::filesystem::remove_all(root);
 }
 
+TEST(Machine, ToldByItsFiles) {
+  const auto root =
+      std::filesystem::temp_directory_path() / ("stoker_facts_" + std::to_string(::getpid()));
+  const HardwareFacts nothing = hardware_facts(root);
+  EXPECT_EQ(nothing.processor, "");
+  EXPECT_EQ(nothing.num_numa_nodes, 1);
+  EXPECT_TRUE(nothing.caches.empty());
+  EXPECT_EQ(nothing.num_cores, usable_cores());
+  EXPECT_GE(nothing.page_bytes, 4096);
+  const auto system = root / "sys/devices/system";
+  std::filesystem::create_directories(root / "proc");
+  for (const char* folder : {"node/node0", "node/node1", "cpu/cpu0/cache/index0"})
+    std::filesystem::create_directories(system / folder);
+  std::ofstream(root / "proc/cpuinfo")
+      << "processor\t: 0\nvendor_id\t: Maker\ncpu family\t: 6\n"
+         "model\t\t: 9\nmodel name\t: A: B\nstepping\t:\nno colon\n"
+         "cpu MHz\t: 17\n\nmodel name\t: second\n";
+  std::ofstream(system / "cpu/cpu0/cache/index0/level") << "1\n";
+  std::ofstream(system / "cpu/cpu0/cache/index0/type") << "Data\n";
+  std::ofstream(system / "cpu/cpu0/cache/index0/size") << "48K\n";
+  const HardwareFacts facts = hardware_facts(root);
+  EXPECT_EQ(facts.processor, "Maker, 6, 9, A: B, ");
+  EXPECT_EQ(facts.num_numa_nodes, 2);
+  EXPECT_EQ(facts.caches, std::vector<std::string>{"1 Data 48K"});
+  std::filesystem::remove_all(root);
+}
+
 }  // namespace
 }  // namespace stoker
