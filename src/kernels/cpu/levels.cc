@@ -18,9 +18,10 @@ struct Level {
   const Kernels& kernels;
 };
 
-constexpr std::array<Level, 3> kLevels = {{{Isa::kAvx2, "avx2", kAvx2Kernels},
-                                           {Isa::kAvx512, "avx512", kAvx512Kernels},
-                                           {Isa::kAvx512Bf16, "avx512bf16", kAvx512Bf16Kernels}}};
+constexpr std::array<Level, kNumLevels> kLevels = {
+    {{Isa::kAvx2, "avx2", kAvx2Kernels},
+     {Isa::kAvx512, "avx512", kAvx512Kernels},
+     {Isa::kAvx512Bf16, "avx512bf16", kAvx512Bf16Kernels}}};
 
 // clang 14 does not know this name in __builtin_cpu_supports. Asked once: a virtual machine takes a
 // long time to answer.

@@ -2,6 +2,7 @@
 // give the same bits, those of kernels/ref.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -13,6 +14,7 @@ namespace stoker::kernels {
 
 /// Levels, least first.
 enum class Isa { kAvx2, kAvx512, kAvx512Bf16 };
+inline constexpr size_t kNumLevels = 3;
 
 /// "avx2", "avx512", "avx512bf16".
 std::string_view isa_name(Isa isa);
