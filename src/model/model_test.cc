@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 
 #include "model/packed_weights.h"
 #include "support/golden.h"
@@ -162,6 +163,41 @@ TEST_F(ModelTest, LogitsOfPackedWeights) {
           << isa_name(isa) << ", " << told(chunks, 2);
     }
     EXPECT_EQ(work.arena().num_growths(), 0) << "what a step takes was there from the start";
+  }
+}
+
+// A level of this processor for each of a plan's choices.
+kernels::KernelPlan drawn_plan(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<kernels::Isa> usable = kernels::usable_levels();
+  const auto draw = [&] { return &kernels::kernels_of(usable[random() % usable.size()]); };
+  kernels::KernelPlan plan;
+  for (auto& classes : plan.products) std::ranges::generate(classes, draw);
+  plan.index_scores = draw();
+  plan.rest = draw();
+  return plan;
+}
+
+// A plan changes speed, never bits: levels drawn for every choice, and each level alone.
+TEST_F(ModelTest, LogitsOfEveryPlan) {
+  constexpr uint64_t kDrawn = 50;
+  const auto prompt = ids("prompt.ids");
+  const auto expected = golden_->f32("prompt.logits");
+  WorkerPool packers(2);
+  const PackedWeights packed = PackedWeights::make(checkpoint_->weights(), packers);
+  const auto model = Model::create(checkpoint_->config(), packed.weights(), token_map());
+  ASSERT_TRUE(model);
+  std::vector<kernels::KernelPlan> plans;
+  for (const kernels::Isa isa : kernels::usable_levels()) plans.push_back(kernels::plan_of(isa));
+  for (uint64_t seed = 0; seed < kDrawn; ++seed) plans.push_back(drawn_plan(seed));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const int threads = 1 + static_cast<int>(i % 4);
+    WorkerPool pool(threads);
+    Workspace work(checkpoint_->config(), pool, plans[i], 64);
+    for (const int64_t rows : {1, 3, 8, 64}) {
+      EXPECT_TRUE(same_bits(run(work, prompt, {rows}, {}, nullptr, &*model), expected))
+          << "plan " << i << ", " << told({rows}, threads);
+    }
   }
 }
 
