@@ -83,6 +83,10 @@ struct EngineOptions {
   /// turn out damaged. By then requests end with that error, and healthy() is false. Must not call
   /// the engine. May be null.
   std::function<void(const Error& why)> on_stop = {};
+  bool tune = true;  ///< kernels as measured on this machine (stoker/tune.h); false: as built in
+  /// Where no plan is kept for this machine and these threads, measures one before the first
+  /// request, for at most so long. 0: never.
+  double tune_seconds = 0;
   LogSink log;            ///< may be null
   ProgressSink progress;  ///< may be null
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "api/loaded_model.h"
+#include "api/plans.h"
 #include "api/text_stream.h"
 #include "base/machine.h"
 #include "base/try.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr size_t kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 256;
 constexpr size_t kMaxSaltBytes = 256;
+constexpr double kMostTuneSeconds = 3600;
 
 Error invalid(const std::string& field, const std::string& message) {
   return {ErrorCode::kInvalidArgument, field + ": " + message, field};
@@ -279,6 +281,10 @@ Result<void> check_options(const EngineOptions& options) {
   if (auto ok = at_least("image_budget", -1, options.image_budget_bytes); !ok) return ok;
   if (auto ok = at_least("max_num_batched_tokens", 1, options.max_num_batched_tokens); !ok)
     return ok;
+  if (!(options.tune_seconds >= 0 && options.tune_seconds <= kMostTuneSeconds)) {
+    return invalid("tune_seconds",
+                   "expected 0 to 3600, found " + std::to_string(options.tune_seconds));
+  }
   if (options.image_interval < 0 || options.image_interval % kBlockTokens != 0) {
     return invalid("image_interval", "expected 0 or a multiple of " + std::to_string(kBlockTokens) +
                                          ", found " + std::to_string(options.image_interval));
@@ -286,17 +292,18 @@ Result<void> check_options(const EngineOptions& options) {
   return {};
 }
 
-void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& plan,
-                int num_threads) {
+void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& plan, int num_threads,
+                const std::string& plan_source) {
   constexpr const char* kModes[] = {"off", "exact", "compact"};
   log(LogLevel::kInfo,
       "event=loaded model=" + loaded.info().name + " path=" + loaded.info().path +
           " weight_bytes=" + std::to_string(loaded.checkpoint().weight_bytes()) +
           " packed_weights=" +
-          (loaded.stored() ? loaded.stored()->object.section().object() : "memory") + " threads=" +
-          std::to_string(num_threads) + " kv_bytes=" + std::to_string(plan.total_bytes) +
-          " kv_tokens=" + std::to_string(plan.tokens()) + " max_num_seqs=" +
-          std::to_string(plan.num_slots) + " image_units=" + std::to_string(plan.num_image_units) +
+          (loaded.stored() ? loaded.stored()->object.section().object() : "memory") +
+          " threads=" + std::to_string(num_threads) + " plan=" + plan_source + " kv_bytes=" +
+          std::to_string(plan.total_bytes) + " kv_tokens=" + std::to_string(plan.tokens()) +
+          " max_num_seqs=" + std::to_string(plan.num_slots) +
+          " image_units=" + std::to_string(plan.num_image_units) +
           " bounded_replay=" + kModes[static_cast<size_t>(loaded.model().replay().mode)] +
           " unused_tensors=" + std::to_string(loaded.checkpoint().unused().size()));
 }
@@ -318,8 +325,10 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
   limits.prefix_cache = options.prefix_caching;
   limits.image_budget_bytes = options.image_budget_bytes;
   limits.image_interval = options.image_interval;
+  TRY_ASSIGN(const EnginePlan plan, engine_plan(num_threads, options));
+  limits.kernel_plan = plan.plan;
   TRY_ASSIGN(auto loop, engine::StepLoop::create(loaded->model(), num_threads, limits));
-  if (options.log) log_loaded(options.log, *loaded, loop->plan(), num_threads);
+  if (options.log) log_loaded(options.log, *loaded, loop->plan(), num_threads, plan.source);
   return std::unique_ptr<Engine>(
       std::make_unique<LocalEngine>(std::move(loaded), std::move(loop), options));
 }

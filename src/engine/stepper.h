@@ -26,11 +26,11 @@ struct EngineLimits {
   int64_t kv_budget_bytes = 0;  ///< memory of all sequences' state (plan_kv)
   int64_t max_step_rows = 1024;
   bool prefix_cache = true;
-  int64_t image_budget_bytes = -1;  ///< of the budget; -1: plan_kv's share
-  int64_t image_interval = 512;     ///< SchedulerOptions
-  // For tests.
-  bool check_integrity = false;                         ///< after every step; aborts on a problem
+  int64_t image_budget_bytes = -1;                      ///< of the budget; -1: plan_kv's share
+  int64_t image_interval = 512;                         ///< SchedulerOptions
   std::optional<kernels::KernelPlan> kernel_plan = {};  ///< none: default_plan()
+  // For tests.
+  bool check_integrity = false;  ///< after every step; aborts on a problem
   /// Sees the logits [vocab_size] from which a sequence's next token is chosen.
   std::function<void(const Sequence&, std::span<const float>)> observe = {};
 };
