@@ -15,5 +15,6 @@ int trace_command(const Arguments& arguments);
 int serve_command(const Arguments& arguments);
 int run_batch_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
+int tune_command(const Arguments& arguments);
 
 }  // namespace stoker

@@ -15,6 +15,9 @@ namespace {
 /// How long an interrupt may go unseen while no event comes.
 constexpr std::chrono::milliseconds kInterruptPeriod{50};
 
+/// That a first start measures kernels at most.
+constexpr double kStartTuneSeconds = 3;
+
 struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -81,10 +84,10 @@ void add_threads_option(OptionParser& parser, int* num_threads) {
 }
 
 void add_store_option(OptionParser& parser, std::string* store) {
-  parser.option(
-      "--store", "DIR", store,
-      "Where packed weights are kept [$STOKER_STORE, else stoker/ in $XDG_CACHE_HOME or in "
-      "~/.cache]");
+  parser.option("--store", "DIR", store,
+                "Where packed weights and plans are kept [$STOKER_STORE, else stoker/ in "
+                "$XDG_CACHE_HOME or in "
+                "~/.cache]");
 }
 
 void add_weight_options(OptionParser& parser, WeightOptions* options) {
@@ -131,6 +134,10 @@ void add_engine_options(OptionParser& parser, EngineOptions* options) {
       "In the order of arrival, or of the requests' priority first [fcfs]");
   add_threads_option(parser, &options->num_threads);
   add_weight_options(parser, &options->weights);
+  options->tune_seconds = kStartTuneSeconds;  // these commands run long
+  parser.off_flag("--no-tune", &options->tune,
+                  "Kernels as built in; else as stoker tune measured them, or where it never did a "
+                  "first start does, within 3 seconds");
 }
 
 void add_served_names_option(OptionParser& parser, std::vector<std::string>* names) {

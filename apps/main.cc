@@ -28,12 +28,13 @@ constexpr Command kCommands[] = {
     {"inspect", "what is in a checkpoint, and does it fit here", inspect_command},
     {"tokenize", "text to token ids, or back", tokenize_command},
     {"bench", "how fast a model runs here", bench_command},
+    {"tune", "measure which kernels are the fastest here, once", tune_command},
     {"trace", "write down what the model computes, for comparison", trace_command},
 };
 
 void print_help(std::FILE* out) {
   std::fputs(
-      "Usage: stoker COMMAND MODEL [OPTIONS]\n\nRuns DeepSeek-V4.1 checkpoints. MODEL is a "
+      "Usage: stoker COMMAND [MODEL] [OPTIONS]\n\nRuns DeepSeek-V4.1 checkpoints. MODEL is a "
       "checkpoint "
       "directory, or the name demo.\n\nCommands:\n",
       out);
