@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <random>
 #include <vector>
 
@@ -19,10 +18,10 @@ namespace stoker::kernels {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Times = std::array<int64_t, kNumLevels>;
 
-constexpr int kRounds = 7;            // medians of them
-constexpr int kLeastRounds = 3;       // or nothing is said
+constexpr size_t kPasses = 3;         // over all items, so that what disturbs one meets few rounds
+constexpr int kRounds = 7;            // of an item in a pass
+constexpr size_t kLeastRounds = 3;    // or nothing is said
 constexpr double kClearly = 0.97;     // of the time of what is there, to replace it
 constexpr int64_t kCols = 2048;       // of a panel
 constexpr int64_t kPanelsOfOne = 64;  // of a run, for each thread, with one row
@@ -221,22 +220,20 @@ class AttendWork {
   std::vector<float> out_;      // for each worker
 };
 
-int64_t median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+// Nanoseconds of each round, by level.
+using Samples = std::array<std::vector<int64_t>, kNumLevels>;
+
+// What else runs on the machine only makes slower: of the rounds the faster ones count.
+int64_t lower_quartile(std::vector<int64_t> values) {
+  const auto at = values.begin() + static_cast<int64_t>(values.size() / 4);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
-// Medians of rounds in which each level has its turn, after one that warms up. None where the time
-// is over before there are enough.
+// Rounds in which each level has its turn, after one that warms up, until the time is over.
 template <class Work>
-std::optional<Times> measure(Work&& work, const std::vector<Isa>& levels, Clock::time_point end) {
-  std::array<std::vector<int64_t>, kNumLevels> found;
-  for (int round = 0; round <= kRounds; ++round) {
-    if (Clock::now() >= end) {
-      if (round <= kLeastRounds) return std::nullopt;
-      break;
-    }
+void measure(Work&& work, const std::vector<Isa>& levels, Clock::time_point end, Samples& found) {
+  for (int round = 0; round <= kRounds && Clock::now() < end; ++round) {
     for (const Isa isa : levels) {
       const Clock::time_point begin = Clock::now();
       work.run(kernels_of(isa));
@@ -245,19 +242,25 @@ std::optional<Times> measure(Work&& work, const std::vector<Isa>& levels, Clock:
       if (round > 0) found[static_cast<size_t>(isa)].push_back(each);
     }
   }
-  Times times{};
-  for (const Isa isa : levels)
-    times[static_cast<size_t>(isa)] = median(std::move(found[static_cast<size_t>(isa)]));
-  return times;
 }
 
-std::optional<Times> measure_item(WorkerPool& pool, const RandomWeights& weights,
-                                  const PlanItem& item, const std::vector<Isa>& levels,
-                                  Clock::time_point end) {
-  if (Clock::now() >= end) return std::nullopt;
-  if (item.rows > 0) return measure(ProductWork(pool, weights, item), levels, end);
-  if (item.operation == "index_scores") return measure(IndexWork(pool), levels, end);
-  return measure(AttendWork(pool), levels, end);
+void measure_item(WorkerPool& pool, const RandomWeights& weights, const PlanItem& item,
+                  const std::vector<Isa>& levels, Clock::time_point end, Samples& found) {
+  if (item.rows > 0) {
+    measure(ProductWork(pool, weights, item), levels, end, found);
+  } else if (item.operation == "index_scores") {
+    measure(IndexWork(pool), levels, end, found);
+  } else {
+    measure(AttendWork(pool), levels, end, found);
+  }
+}
+
+MeasuredLevel level_by(const Samples& found, Isa otherwise) {
+  std::array<int64_t, kNumLevels> ns{};
+  for (size_t level = 0; level < kNumLevels; ++level) {
+    if (found[level].size() >= kLeastRounds) ns[level] = lower_quartile(found[level]);
+  }
+  return {choose_level(ns, otherwise), ns};
 }
 
 }  // namespace
@@ -267,16 +270,17 @@ MeasuredPlan measure_plan(WorkerPool& pool, const KernelPlan& start,
                           const TuneProgress& progress) {
   const Clock::time_point end = Clock::now() + budget;
   const FlushDenormals flush;
-  MeasuredPlan plan = unmeasured(start);
   const std::vector<Isa> levels = usable_levels();
   const RandomWeights weights(pool, memory_bytes);
-  // From the last one: steps spend least on the first formats.
-  for (size_t i = plan.size(); i-- > 0;) {
-    if (progress) progress(1 - static_cast<double>(i + 1) / static_cast<double>(plan.size()));
-    const auto times = measure_item(pool, weights, plan_item(i), levels, end);
-    if (!times) break;
-    plan[i] = {choose_level(*times, plan[i].chosen), *times};
+  MeasuredPlan plan = unmeasured(start);
+  std::vector<Samples> found(plan.size());
+  for (size_t done = 0; done < kPasses * plan.size() && Clock::now() < end; ++done) {
+    if (progress) progress(static_cast<double>(done) / static_cast<double>(kPasses * plan.size()));
+    // From the last one: steps spend least on the first formats.
+    const size_t item_idx = plan.size() - 1 - done % plan.size();
+    measure_item(pool, weights, plan_item(item_idx), levels, end, found[item_idx]);
   }
+  for (size_t i = 0; i < plan.size(); ++i) plan[i] = level_by(found[i], plan[i].chosen);
   return plan;
 }
 
