@@ -110,13 +110,13 @@ def test_another_seed_gives_other_answers(tmp_path, undisturbed):
 def test_killed_again_and_again(tmp_path, undisturbed):
     source, out = write_lines(tmp_path / "in.jsonl", requests()), tmp_path / "out.jsonl"
     chance = random.Random(2)
-    arguments = [STOKER, "run-batch", "demo", "-i", source, "-o", out]
+    arguments = [STOKER, "run-batch", "demo", "-i", source, "-o", out, "--no-tune"]
     num_kills = num_halves = 0
     before = ""
     while True:
         process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(chance.uniform(0.02, 0.4) if num_kills < 20 else LIMIT)
+            process.wait(chance.uniform(0.02, 0.15) if num_kills < 20 else LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
         if process.wait() != -signal.SIGKILL:
