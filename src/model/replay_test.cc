@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "model/model.h"
+#include "model/packed_weights.h"
 #include "support/golden.h"
 
 namespace stoker {
@@ -29,9 +30,19 @@ class ReplayTest : public ::testing::Test {
         Checkpoint::open(std::string(STOKER_SOURCE_DIR) + "/tests/data/small/checkpoint", 1);
     ASSERT_TRUE(opened) << opened.error().message;
     checkpoint_ = std::make_unique<Checkpoint>(*std::move(opened));
+    WorkerPool pool(1);
+    packed_ = std::make_unique<PackedWeights>(PackedWeights::make(checkpoint_->weights(), pool));
+    pool_ = std::make_unique<WorkerPool>(2);
+    work_ = std::make_unique<Workspace>(config(), *pool_, *kernels::default_plan(), 64);
   }
-  static void TearDownTestSuite() { checkpoint_.reset(); }
+  static void TearDownTestSuite() {
+    work_.reset();
+    pool_.reset();
+    packed_.reset();
+    checkpoint_.reset();
+  }
 
+  static Workspace& workspace() { return *work_; }
   static const ModelConfig& config() { return checkpoint_->config(); }
 
   static Replay replay(ReplayMode mode) {
@@ -46,7 +57,7 @@ class ReplayTest : public ::testing::Test {
     for (const int64_t token_class : golden.i64("token_map"))
       map.push_back(static_cast<int32_t>(token_class));
     map.resize(static_cast<size_t>(config().vocab_size));
-    return *Model::create(checkpoint_->config(), checkpoint_->weights(), map, replay);
+    return *Model::create(config(), packed_->weights(), map, replay);
   }
 
   static std::vector<int32_t> prompt_of(int64_t length) {
@@ -69,8 +80,7 @@ class ReplayTest : public ::testing::Test {
   // Runs ids from state.length() on in chunks, then decodes.
   static Logits finish(const Model& model, SequenceState& state, std::vector<int32_t> ids,
                        int64_t chunk) {
-    WorkerPool pool(2);
-    Workspace work(config(), pool, *kernels::default_plan(), 64);
+    Workspace& work = workspace();
     Logits out;
     const size_t total = ids.size() + kDecoded;
     while (ids.size() < total) {
@@ -108,8 +118,14 @@ class ReplayTest : public ::testing::Test {
 
  private:
   static std::unique_ptr<Checkpoint> checkpoint_;
+  static std::unique_ptr<PackedWeights> packed_;
+  static std::unique_ptr<WorkerPool> pool_;
+  static std::unique_ptr<Workspace> work_;
 };
 std::unique_ptr<Checkpoint> ReplayTest::checkpoint_;
+std::unique_ptr<PackedWeights> ReplayTest::packed_;
+std::unique_ptr<WorkerPool> ReplayTest::pool_;
+std::unique_ptr<Workspace> ReplayTest::work_;
 
 TEST_F(ReplayTest, TheRowsOfTheReleasedDepth) {
   ModelConfig released = config();
@@ -214,8 +230,7 @@ TEST_F(ReplayTest, ImagesGiveTheBitsOfAnUninterruptedRun) {
         auto first = SequenceState::create(*store, 8);
         ASSERT_TRUE(first->reserve(320));
         first->set_late_from(whole ? with.late_from(256) : late_from);
-        WorkerPool pool(2);
-        Workspace work(config(), pool, *kernels::default_plan(), 64);
+        Workspace& work = workspace();
         while (first->length() < 256) {
           const auto at = static_cast<size_t>(first->length());
           const size_t rows = std::min(static_cast<size_t>(chunk), ids.size() - at);

@@ -53,6 +53,21 @@ def test_equals_the_reference(cases, tmp_path, shape, chunks, threads):
     assert_same(trace(checkpoint, values(golden["prompt.ids"]), tmp_path, *options), golden)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+@pytest.mark.parametrize("level", ["avx2", "avx512", "avx512bf16"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_level_equals_the_reference(cases, tmp_path, monkeypatch, shape, level, threads):
+    monkeypatch.setenv("STOKER_ISA", level)
+    checkpoint, golden = cases[shape]
+    (tmp_path / "ids.txt").write_text("0")
+    able = run("trace", checkpoint, "--ids-file", tmp_path / "ids.txt", "--out", tmp_path / "t.safetensors")
+    if "expected a level of this processor" in able.stderr:
+        pytest.skip(f"this processor lacks {level}")
+    for chunks in CHUNKS:
+        options = ["--layers", "--threads", threads] + (["--chunks", chunks] if chunks else [])
+        assert_same(trace(checkpoint, values(golden["prompt.ids"]), tmp_path, *options), golden)
+
+
 def test_without_layers_there_are_only_logits(cases, tmp_path):
     checkpoint, golden = cases["small"]
     found = trace(checkpoint, values(golden["prompt.ids"]), tmp_path)

@@ -26,14 +26,14 @@ constexpr std::array<Level, kNumLevels> kLevels = {
 // clang 14 does not know this name in __builtin_cpu_supports. Asked once: a virtual machine takes a
 // long time to answer.
 bool has_f16c() {
-  static const bool kHas = [] {
+  static const bool has = [] {
     unsigned a = 0;
     unsigned b = 0;
     unsigned c = 0;
     unsigned d = 0;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
   }();
-  return kHas;
+  return has;
 }
 
 bool is_usable(Isa isa) {
