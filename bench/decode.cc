@@ -84,12 +84,15 @@ Result<std::vector<Json>> made_contexts(const Model& model, const Setup& setup) 
     context->seconds_of_token();  // the first one finds nothing in the processor's caches
     std::vector<double> token_s;
     std::vector<double> scoring_s;
+    std::vector<double> choice_s;
     testing::take_index_seconds();
+    testing::take_choice_seconds();
     for (int i = 0; i < num_tokens; ++i) {
       token_s.push_back(context->seconds_of_token());
       scoring_s.push_back(testing::take_index_seconds() / setup.num_threads);
+      choice_s.push_back(testing::take_choice_seconds());  // one row: on one thread
     }
-    const double rest_s = median(token_s) - median(scoring_s);
+    const double rest_s = median(token_s) - median(scoring_s) - median(choice_s);
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),
                   "  %6lld tokens before: %7.2f ms, of it index scoring %7.2f, rest %6.2f",
@@ -99,6 +102,7 @@ Result<std::vector<Json>> made_contexts(const Model& model, const Setup& setup) 
     out.push_back(Json::object({{"context_tokens", Json::integer(tokens)},
                                 {"token_s", spread(token_s)},
                                 {"index_scoring_s", spread(scoring_s)},
+                                {"index_choice_s", spread(choice_s)},
                                 {"rest_s", number(rest_s)}}));
   }
   return out;

@@ -93,7 +93,7 @@ def decode(source):
     def ms(values):
         return [1e3 * value for value in values]
     plot.plot(lengths, ms(p["token_s"]["median"] for p in f["made"]), marker="o", color=BLUE, label="a token")
-    plot.plot(lengths, ms(p["rest_s"] for p in f["made"]), marker="o", color=ORANGE, label="without index scoring")
+    plot.plot(lengths, ms(p["rest_s"] for p in f["made"]), marker="o", color=ORANGE, label="without index scoring and choice")
     plot.plot([p["context_tokens"] for p in f["prompts"]], ms(p["token_s"]["median"] for p in f["prompts"]), "x", color="black",
               label="a token behind a real prompt")
     plot.set_xscale("log", base=2)

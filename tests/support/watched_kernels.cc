@@ -17,6 +17,7 @@ std::mutex mutex;
 Reads reads;  // under the mutex
 std::atomic<bool> is_watching{false};
 std::atomic<int64_t> index_ns{0};
+std::atomic<int64_t> choice_ns{0};
 std::atomic<int64_t> weight_bytes{0};
 std::atomic<int64_t> product_flops{0};
 std::atomic<int64_t> index_flops{0};
@@ -53,6 +54,14 @@ const Kernels& watched() {
       const auto begin = std::chrono::steady_clock::now();
       kernels::kernels_of(kIsa).index_scores(job);
       index_ns += (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1);
+    };
+    kernels.find_above = [](const float* scores, int64_t begin, int64_t n, float threshold,
+                            int32_t* list, int64_t room, int64_t& count) {
+      const auto start = std::chrono::steady_clock::now();
+      const int64_t at =
+          kernels::kernels_of(kIsa).find_above(scores, begin, n, threshold, list, room, count);
+      choice_ns += (std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1);
+      return at;
     };
     return kernels;
   }();
@@ -100,6 +109,10 @@ Work take_work() {
 
 double take_index_seconds() {
   return static_cast<double>(index_ns.exchange(0)) * 1e-9;
+}
+
+double take_choice_seconds() {
+  return static_cast<double>(choice_ns.exchange(0)) * 1e-9;
 }
 
 }  // namespace stoker::testing

@@ -22,6 +22,8 @@ void watch_reads(bool enabled);
 
 /// Seconds that threads spent scoring index keys since the last call, over all threads.
 double take_index_seconds();
+/// The same of looking for the best scores.
+double take_choice_seconds();
 
 /// What kernels read of weights and multiplied since the last call: products, attention and index
 /// scores.
