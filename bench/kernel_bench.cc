@@ -208,6 +208,21 @@ std::vector<const uint8_t*> places(const std::vector<std::vector<uint8_t>>& all)
   return out;
 }
 
+// `flops` operations of a level's kernel on one thread, by turns with the fastest product loop.
+void against_peak(benchmark::State& state, const Row& row, const Kernels& kernels, double flops,
+                  const std::function<void()>& work) {
+  WorkerPool pool(1);
+  std::string with;
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const double limit_s = flops / peak(pool, with);
+      ratios.push_back(limit_s / seconds_of(work));
+    }
+  }
+  report(state, row, ratios, {}, std::string(kernels::isa_name(kernels.isa)) + " against " + with);
+}
+
 void attention(benchmark::State& state, const Row& row) {
   constexpr int32_t kHeads = 64;
   constexpr int64_t kDim = 512;
@@ -226,19 +241,9 @@ void attention(benchmark::State& state, const Row& row) {
                                sink.data(),    kHeads,
                                kDim,           0.044F,
                                scratch.data(), out.data()};
-  WorkerPool pool(1);
-  std::string with;
-  std::vector<double> ratios;
-  for (auto _ : state) {
-    for (int pair = 0; pair < kPairs; ++pair) {
-      const double flops = 4.0 * kHeads * kDim * 640 * 50;
-      const double limit_s = flops / peak(pool, with);
-      ratios.push_back(limit_s / seconds_of([&] {
-                         for (int i = 0; i < 50; ++i) kernels.attend(job);
-                       }));
-    }
-  }
-  report(state, row, ratios, {}, std::string(kernels::isa_name(kernels.isa)) + " against " + with);
+  against_peak(state, row, kernels, 4.0 * kHeads * kDim * 640 * 50, [&] {
+    for (int i = 0; i < 50; ++i) kernels.attend(job);
+  });
 }
 
 void index_scores(benchmark::State& state, const Row& row) {
@@ -265,16 +270,8 @@ void index_scores(benchmark::State& state, const Row& row) {
                               scratch.data(),
                               scores.data(),
                               kKeys};
-  WorkerPool pool(1);
-  std::string with;
-  std::vector<double> ratios;
-  for (auto _ : state) {
-    for (int pair = 0; pair < kPairs; ++pair) {
-      const double limit_s = 2.0 * kHeads * kDim * kKeys / peak(pool, with);
-      ratios.push_back(limit_s / seconds_of([&] { kernels.index_scores(job); }));
-    }
-  }
-  report(state, row, ratios, {}, std::string(kernels::isa_name(kernels.isa)) + " against " + with);
+  against_peak(state, row, kernels, 2.0 * kHeads * kDim * kKeys,
+               [&] { kernels.index_scores(job); });
 }
 
 // 512 of a million, to reading the scores; `rising` the worst order, in milliseconds.

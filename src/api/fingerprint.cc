@@ -98,21 +98,15 @@ Digest digest_of_model(const Checkpoint& checkpoint, int num_threads,
 // What the store remembers of these files, if anything.
 std::optional<Digest> remembered(const snapshot::Store& store, const Digest& key) {
   const snapshot::Found found = store.find(kKind, key);
-  if (!found.section || found.section->bytes != Digest::kHexDigits) return std::nullopt;
-  const auto object = store.map(*found.section);
-  if (!object || !object->verify(1)) return std::nullopt;
-  return Digest::from_hex(text_of(object->bytes()));
+  if (!found.section) return std::nullopt;
+  const auto text = store.text_of(*found.section, Digest::kHexDigits);
+  return text ? Digest::from_hex(*text) : std::nullopt;
 }
 
 // The next start then knows; one that cannot be told finds out for itself.
 void remember(const snapshot::Store& store, const Digest& key, const Digest& fingerprint) {
   const auto lock = store.lock(kKind, key);
-  if (!lock) return;
-  const snapshot::Found damaged = store.find(kKind, key);
-  if (damaged.section) (void)store.remove(*damaged.section);
-  const std::string text = fingerprint.hex();
-  auto writer = store.create(kKind, static_cast<int64_t>(text.size()));
-  if (writer && writer->write(0, snapshot::bytes_of(text))) (void)writer->publish(key, 1);
+  if (lock) (void)store.put_text(kKind, key, fingerprint.hex());
 }
 
 }  // namespace

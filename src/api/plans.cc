@@ -32,17 +32,8 @@ Digest key_of(int num_threads) {
 }
 
 Result<KeptPlan> read_plan(const Store& store, const snapshot::Section& section) {
-  if (section.bytes > static_cast<int64_t>(kernels::kMaxPlanTextBytes)) {
-    return Error{
-        ErrorCode::kCorruptData,
-        section.object() + ": expected a plan, found " + std::to_string(section.bytes) + " bytes",
-        ""};
-  }
-  TRY_ASSIGN(const snapshot::Object object, store.map(section));
-  if (auto good = object.verify(1); !good) return std::move(good).error();
-  const Bytes bytes = object.bytes();
-  TRY_ASSIGN(const kernels::MeasuredPlan measured,
-             kernels::parse_plan({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  TRY_ASSIGN(const std::string text, store.text_of(section, kernels::kMaxPlanTextBytes));
+  TRY_ASSIGN(const kernels::MeasuredPlan measured, kernels::parse_plan(text));
   TRY_ASSIGN(const kernels::KernelPlan plan, kernels::kernel_plan_of(measured));
   return KeptPlan{section, measured, plan};
 }
@@ -50,14 +41,8 @@ Result<KeptPlan> read_plan(const Store& store, const snapshot::Section& section)
 // In the place of what is there under the key, which the caller has locked.
 Result<KeptPlan> keep(const Store& store, const Digest& key,
                       const kernels::MeasuredPlan& measured) {
-  if (const auto old = store.find(kKind, key); old.section) {
-    if (auto removed = store.remove(*old.section); !removed) return std::move(removed).error();
-  }
-  const std::string text = kernels::plan_text(measured);
-  TRY_ASSIGN(auto writer, store.create(kKind, static_cast<int64_t>(text.size())));
-  if (auto written = writer.write(0, snapshot::bytes_of(text)); !written)
-    return std::move(written).error();
-  TRY_ASSIGN(const snapshot::Section section, writer.publish(key, 1));
+  TRY_ASSIGN(const snapshot::Section section,
+             store.put_text(kKind, key, kernels::plan_text(measured)));
   TRY_ASSIGN(const kernels::KernelPlan plan, kernels::kernel_plan_of(measured));
   return KeptPlan{section, measured, plan};
 }

@@ -11,8 +11,9 @@
 
 namespace stoker {
 
-/// Not thread-safe. Pieces are aligned to 64 bytes and not initialised; they stay valid until the
-/// arena is wound back past them.
+/// Not thread-safe; movable, and pieces stay where they are. Pieces are aligned to 64 bytes, the
+/// first one to 2 MiB; memory that was not given out before is zero. Pieces are not initialised
+/// again; they stay valid until the arena is wound back past them.
 class Arena {
  public:
   /// Memory that is there, and touched, from the start. More is allocated when it is asked for, and

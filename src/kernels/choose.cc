@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
+#include "kernels/index.h"
 #include "tensor/arith.h"
 
 namespace stoker::kernels {
@@ -58,14 +58,7 @@ int64_t choose_best(const Kernels& kernels, const float* scores, int64_t n, int6
 
 int64_t choose_blocks(const Kernels& kernels, const float* scores, int64_t n, int64_t blocks,
                       int64_t size, const ChoiceScratch& scratch, float* best, int32_t* out) {
-  const int64_t num_blocks = (n + size - 1) / size;
-  for (int64_t block = 0; block < num_blocks; ++block) {
-    float most = arith::kNegInf;
-    for (int64_t j = block * size; j < std::min((block + 1) * size, n); ++j)
-      most = scores[j] > most ? scores[j] : most;
-    best[block] = most;
-  }
-  if (num_blocks > 0) best[num_blocks - 1] = std::numeric_limits<float>::infinity();
+  const int64_t num_blocks = block_maxima(scores, n, size, best);
   return choose_best(kernels, best, num_blocks, blocks, scratch, out);
 }
 

@@ -32,6 +32,10 @@ constexpr int64_t top_list_size(int64_t n, int64_t k) {
 /// top_indices.
 int64_t top_indices(const float* scores, int64_t n, int64_t k, int32_t* list);
 
+/// What blocks of `size` entries are chosen by: the best score of each, and infinity for the last
+/// one, which has the newest entry. scores [n] -> best [ceil(n / size)]; their number.
+int64_t block_maxima(const float* scores, int64_t n, int64_t size, float* best);
+
 /// The blocks of `size` entries among which a token's later selections stay: the `blocks` best by
 /// their best score, the one with the newest of the n visible entries always among them. scores [n]
 /// -> their number; ids, ascending, are at the front of list [top_list_size(num, blocks)], best

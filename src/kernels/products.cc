@@ -48,11 +48,11 @@ bool fits(const Arrangement& a, const Product& product, const Kernels& kernels) 
          a.bf16_pairs == kernels.bf16_pairs && a.cols == product.w->cols;
 }
 
-// The last of `items` [count] whose first piece is not after `piece`.
+// The last of the first `count` items whose first piece is not after `piece`.
 template <class T>
-const T& item_of(const T* items, int64_t count, int64_t piece) {
-  return *(std::upper_bound(items, items + count, piece,
-                            [](int64_t at, const T& item) { return at < item.first_piece; }) -
+const T& item_of(std::span<const T> items, int64_t count, int64_t piece) {
+  return *(std::ranges::upper_bound(items.first(static_cast<size_t>(count)), piece, {},
+                                    &T::first_piece) -
            1);
 }
 
@@ -137,12 +137,12 @@ void products(const Workbench& bench, std::span<const Product> all) {
   const ArenaScope scope(bench.arena);
   const Plan plan = plan_jobs(bench, all);
   bench.pool.run(plan.num_rows, [&plan](int64_t piece, int /*worker*/) {
-    const Arrangement& a = item_of(plan.arrangements.data(), plan.num_arrangements, piece);
+    const Arrangement& a = item_of<Arrangement>(plan.arrangements, plan.num_arrangements, piece);
     const int64_t row = piece - a.first_piece;
     arrange(a.format, a.bf16_pairs, a.x.data + row * a.x.stride, a.cols, row, a.x.count, a.data);
   });
   bench.pool.run(plan.num_pieces, [&plan](int64_t piece, int /*worker*/) {
-    const Job& job = item_of(plan.jobs.data(), plan.num_jobs, piece);
+    const Job& job = item_of<Job>(plan.jobs, plan.num_jobs, piece);
     const Arrangement& x = plan.arrangements[static_cast<size_t>(job.arrangement)];
     const int64_t first = (piece - job.first_piece) * job.together;
     const int64_t end = std::min(first + job.together, num_panels(job.product->w->rows));

@@ -1,12 +1,9 @@
 #include "model/packed_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -283,19 +280,11 @@ ModelWeights PackedLayout::weights_in(const uint8_t* packed) const {
   return out;
 }
 
-void PackedWeights::Free::operator()(uint8_t* memory) const {
-  ::operator delete (memory, std::align_val_t{kHugePage});
-}
-
 PackedWeights PackedWeights::make(const ModelWeights& from, WorkerPool& pool,
                                   const PackProgress& progress) {
   const PackedLayout layout = PackedLayout::of(from, pool);
-  PackedWeights out;
-  const auto size = static_cast<size_t>(layout.bytes());
-  out.memory_.reset(static_cast<uint8_t*>(::operator new (size, std::align_val_t{kHugePage})));
-  uint8_t* const memory = out.memory_.get();
-  static_cast<void>(::madvise(memory, size, MADV_HUGEPAGE));  // only advice
-  std::memset(memory, 0, size);
+  PackedWeights out(layout.bytes());
+  uint8_t* const memory = out.memory_.take<uint8_t>(layout.bytes()).data();
   const auto packed = layout.pack(
       pool,
       [memory](int64_t offset, Bytes part) -> Result<void> {

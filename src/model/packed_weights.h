@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/bytes.h"
 #include "base/worker_pool.h"
 #include "checkpoint/weights.h"
@@ -82,10 +83,9 @@ class PackedWeights {
   const ModelWeights& weights() const { return *weights_; }
 
  private:
-  struct Free {
-    void operator()(uint8_t* memory) const;
-  };
-  std::unique_ptr<uint8_t, Free> memory_;
+  explicit PackedWeights(int64_t bytes) : memory_(bytes) {}
+
+  Arena memory_;
   std::unique_ptr<const ModelWeights> weights_;
 };
 

@@ -60,10 +60,10 @@ struct Selection {
   }
 };
 
-// Rows from `first` on that go together, in groups. Returns the number of groups.
-int64_t make_groups(const Selection& s, int64_t first, std::span<RowGroup> groups,
-                    int64_t& num_pieces) {
-  int64_t num_groups = 0;
+// Rows from `first` on that go together, in groups: the first ones of `groups`.
+std::span<const RowGroup> make_groups(const Selection& s, int64_t first, std::span<RowGroup> groups,
+                                      int64_t& num_pieces) {
+  size_t num_groups = 0;
   int64_t used = 0;
   num_pieces = 0;
   for (int64_t row = first; row < s.step.num_rows();) {
@@ -78,12 +78,12 @@ int64_t make_groups(const Selection& s, int64_t first, std::span<RowGroup> group
       group.width = width;
     }
     if (num_groups > 0 && used + group.count * group.width > kMaxScores) break;
-    groups[static_cast<size_t>(num_groups++)] = group;
+    groups[num_groups++] = group;
     used += group.count * group.width;
     num_pieces += (group.width + kPieceEntries - 1) / kPieceEntries;
     row += group.count;
   }
-  return num_groups;
+  return groups.first(num_groups);
 }
 
 // Scores of entries [begin, begin + kPieceEntries) of a group.
@@ -168,22 +168,16 @@ void run(Selection& s, int64_t max_entries) {
           .data();
   for (int64_t first = 0; first < s.step.num_rows();) {
     int64_t num_pieces = 0;
-    const int64_t num_groups = make_groups(s, first, groups, num_pieces);
+    const std::span<const RowGroup> made = make_groups(s, first, groups, num_pieces);
     s.step.work.pool().run(num_pieces, [&](int64_t piece, int worker) {
-      const auto after = std::upper_bound(
-          groups.begin(), groups.begin() + num_groups, piece,
-          [](int64_t at, const RowGroup& group) { return at < group.first_piece; });
-      const RowGroup& group = *(after - 1);
+      const RowGroup& group =
+          *(std::ranges::upper_bound(made, piece, {}, &RowGroup::first_piece) - 1);
       score_piece(s, group, (piece - group.first_piece) * kPieceEntries,
                   scratch.data() + worker * scratch_floats);
     });
-    const RowGroup& last = groups[static_cast<size_t>(num_groups - 1)];
-    const int64_t end = last.first + last.count;
+    const int64_t end = made.back().first + made.back().count;
     const auto scores_of = [&](int64_t row) {
-      const auto after =
-          std::upper_bound(groups.begin(), groups.begin() + num_groups, row,
-                           [](int64_t at, const RowGroup& group) { return at < group.first; });
-      const RowGroup& group = *(after - 1);
+      const RowGroup& group = *(std::ranges::upper_bound(made, row, {}, &RowGroup::first) - 1);
       return s.scores + group.scores + (row - group.first) * group.width;
     };
     s.step.work.pool().run(end - first, [&](int64_t i, int worker) {

@@ -113,6 +113,28 @@ Result<ObjectWriter> Store::create(const std::string& kind, int64_t bytes) const
   return ObjectWriter::create(*folders_, kind, bytes);
 }
 
+Result<Section> Store::put_text(const std::string& kind, const Digest& key,
+                                const std::string& text) const {
+  if (const Found old = find(kind, key); old.section) {
+    if (auto removed = remove(*old.section); !removed) return std::move(removed).error();
+  }
+  TRY_ASSIGN(ObjectWriter writer, create(kind, static_cast<int64_t>(text.size())));
+  if (auto written = writer.write(0, bytes_of(text)); !written) return std::move(written).error();
+  return writer.publish(key, 1);
+}
+
+Result<std::string> Store::text_of(const Section& section, size_t max_bytes) const {
+  if (section.bytes > static_cast<int64_t>(max_bytes)) {
+    return Error{ErrorCode::kCorruptData,
+                 section.object() + ": expected at most " + std::to_string(max_bytes) +
+                     " bytes, found " + std::to_string(section.bytes),
+                 ""};
+  }
+  TRY_ASSIGN(const Object object, map(section));
+  if (auto good = object.verify(1); !good) return std::move(good).error();
+  return std::string(object.bytes().begin(), object.bytes().end());
+}
+
 Result<void> Store::remove(const Section& section) const {
   if (auto checked = check_section(section); !checked) return checked;
   if (auto checked = check_writable(); !checked) return checked;

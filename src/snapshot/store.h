@@ -54,6 +54,15 @@ class Store {
   /// Begins an object: see ObjectWriter::create.
   Result<ObjectWriter> create(const std::string& kind, int64_t bytes) const;
 
+  /// A short object that is a text, in the place of what is under the key, which the caller has
+  /// locked. Errors: those of remove, create, write and publish.
+  Result<Section> put_text(const std::string& kind, const Digest& key,
+                           const std::string& text) const;
+
+  /// The text of an object of at most max_bytes, verified. Errors: those of map and
+  /// Object::verify, and kCorruptData for a longer one.
+  Result<std::string> text_of(const Section& section, size_t max_bytes) const;
+
   /// Forgets a damaged object: its key, then its files. Mappings of it stay. Errors: kIo.
   Result<void> remove(const Section& section) const;
 

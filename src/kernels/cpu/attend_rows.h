@@ -159,14 +159,23 @@ inline void softmax_of_heads(float* scores, int64_t n, int64_t lanes, const floa
   }
 }
 
-/// Scores of keys [first, first + count), 64 dims at a time.
-template <class L>
-inline void score_chunk(const AttendJob& job, const AttendScratch& scratch, int64_t first,
-                        int64_t count, int64_t lanes) {
+/// use(first dim, width, keys [64, 64]) for keys [first, first + count), 64 dims at a time.
+template <class L, class Use>
+inline void for_each_tile_of_dims(const AttendJob& job, int64_t first, int64_t count,
+                                  const Use& use) {
   alignas(64) float keys[kChunkKeys * kTileDims];
   for (int64_t dim = 0; dim < job.dim; dim += kTileDims) {
     const int64_t width = job.dim - dim < kTileDims ? job.dim - dim : kTileDims;
     decode_keys<L>(job.keys, first, count, job.dim, dim, width, keys);
+    use(dim, width, static_cast<const float*>(keys));
+  }
+}
+
+/// Scores of keys [first, first + count).
+template <class L>
+inline void score_chunk(const AttendJob& job, const AttendScratch& scratch, int64_t first,
+                        int64_t count, int64_t lanes) {
+  for_each_tile_of_dims<L>(job, first, count, [&](int64_t dim, int64_t width, const float* keys) {
     TileArgs args;
     args.w = scratch.q + dim * lanes;
     args.w_stride = lanes;
@@ -177,17 +186,14 @@ inline void score_chunk(const AttendJob& job, const AttendScratch& scratch, int6
     args.acc = scratch.scores + first * lanes;
     args.acc_row = lanes;
     tiles<L, Order::kPairs>(count, lanes, args);
-  }
+  });
 }
 
-/// Adds the shares of keys [first, first + count) to the outputs, 64 dims at a time.
+/// Adds the shares of keys [first, first + count) to the outputs.
 template <class L>
 inline void mix_chunk(const AttendJob& job, const AttendScratch& scratch, int64_t first,
                       int64_t count, int64_t lanes) {
-  alignas(64) float keys[kChunkKeys * kTileDims];
-  for (int64_t dim = 0; dim < job.dim; dim += kTileDims) {
-    const int64_t width = job.dim - dim < kTileDims ? job.dim - dim : kTileDims;
-    decode_keys<L>(job.keys, first, count, job.dim, dim, width, keys);
+  for_each_tile_of_dims<L>(job, first, count, [&](int64_t dim, int64_t width, const float* keys) {
     TileArgs args;
     args.w = keys;
     args.w_stride = kTileDims;
@@ -198,7 +204,7 @@ inline void mix_chunk(const AttendJob& job, const AttendScratch& scratch, int64_
     args.acc = job.out + dim;
     args.acc_row = job.dim;
     tiles<L, Order::kPairs>(job.heads, width, args);
-  }
+  });
 }
 
 template <class L>

@@ -151,23 +151,20 @@ inline void many_rows(const PanelJob& job, int64_t steps, const Piece& piece) {
   }
 }
 
+/// run.operator()<T>() for a number of rows that stays in registers; false for more.
+template <class L, int T = 1, class Run>
+[[gnu::always_inline]] inline bool with_few_rows(int64_t rows, const Run& run) {
+  if constexpr (T <= L::kMaxFewRows) {
+    if (rows != T) return with_few_rows<L, T + 1>(rows, run);
+    run.template operator()<T>();
+    return true;
+  }
+  return false;
+}
+
 template <class L, class Format>
 void pair_product(const PanelJob& job) {
-  switch (job.x.count <= L::kMaxFewRows ? job.x.count : 0) {
-    case 1:
-      return few_rows<L, Format, 1>(job);
-    case 2:
-      if constexpr (L::kMaxFewRows >= 2) return few_rows<L, Format, 2>(job);
-      break;
-    case 3:
-      if constexpr (L::kMaxFewRows >= 3) return few_rows<L, Format, 3>(job);
-      break;
-    case 4:
-      if constexpr (L::kMaxFewRows >= 4) return few_rows<L, Format, 4>(job);
-      break;
-    default:
-      break;
-  }
+  if (with_few_rows<L>(job.x.count, [&]<int T>() { few_rows<L, Format, T>(job); })) return;
   const int64_t steps = job.cols / 2 * L::kStepsPerPair;
   many_rows<L, Order::kPairs>(job, steps, [&](int64_t first, int64_t count, float* memory) {
     convert<L, Format>(job, first, count, memory);
@@ -204,21 +201,7 @@ template <class L, int T>
 
 template <class L>
 void bf16_product(const PanelJob& job) {
-  switch (job.x.count <= L::kMaxFewRows ? job.x.count : 0) {
-    case 1:
-      return few_rows_bf16<L, 1>(job);
-    case 2:
-      if constexpr (L::kMaxFewRows >= 2) return few_rows_bf16<L, 2>(job);
-      break;
-    case 3:
-      if constexpr (L::kMaxFewRows >= 3) return few_rows_bf16<L, 3>(job);
-      break;
-    case 4:
-      if constexpr (L::kMaxFewRows >= 4) return few_rows_bf16<L, 4>(job);
-      break;
-    default:
-      break;
-  }
+  if (with_few_rows<L>(job.x.count, [&]<int T>() { few_rows_bf16<L, T>(job); })) return;
   many_rows<L, Order::kAscending>(job, job.cols, [&](int64_t first, int64_t count, float* memory) {
     const uint8_t* at = job.data + first / 2 * kPanelRows * 4;
     for (int64_t k = 0; k < count; k += 2, at += kPanelRows * 4) {

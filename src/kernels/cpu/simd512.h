@@ -134,22 +134,21 @@ struct Simd512 {
         _mm256_srai_epi16(words, 1), _mm256_set1_epi16(static_cast<int16_t>(0xBF80))));
     return mul(small, _mm512_set1_ps(256.0F));
   }
+  STOKER_INLINE Float e2m1_table() {
+    return _mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6);
+  }
   /// Values of nibble `kNibble` of each dword.
   template <int kNibble>
   STOKER_INLINE Float e2m1_at(Word codes) {
-    const Float table =
-        _mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6);
-    return _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4 * kNibble), table);
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4 * kNibble), e2m1_table());
   }
   /// Values of 16 e2m1 codes in 8 bytes, even ones in the low nibbles.
   STOKER_INLINE Float e2m1(const uint8_t* codes) {
-    const __m512 table =
-        _mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6);
     const Word shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
     const __m256i first = _mm256_set1_epi32(load_int(codes));
     const __m256i second = _mm256_set1_epi32(load_int(codes + 4));
     const Word both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
-    return _mm512_permutexvar_ps(_mm512_srlv_epi32(both, shifts), table);
+    return _mm512_permutexvar_ps(_mm512_srlv_epi32(both, shifts), e2m1_table());
   }
   STOKER_INLINE int load_int(const uint8_t* from) {
     int value;

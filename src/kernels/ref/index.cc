@@ -105,8 +105,7 @@ int64_t top_indices(const float* scores, int64_t n, int64_t k, int32_t* list) {
   return count;
 }
 
-int64_t candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size, float* best,
-                         int32_t* list) {
+int64_t block_maxima(const float* scores, int64_t n, int64_t size, float* best) {
   const int64_t num_blocks = (n + size - 1) / size;
   for (int64_t block = 0; block < num_blocks; ++block) {
     float most = arith::kNegInf;
@@ -115,7 +114,12 @@ int64_t candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t
     best[block] = most;
   }
   if (num_blocks > 0) best[num_blocks - 1] = std::numeric_limits<float>::infinity();
-  return top_indices(best, num_blocks, blocks, list);
+  return num_blocks;
+}
+
+int64_t candidate_blocks(const float* scores, int64_t n, int64_t blocks, int64_t size, float* best,
+                         int32_t* list) {
+  return top_indices(best, block_maxima(scores, n, size, best), blocks, list);
 }
 
 }  // namespace stoker::kernels
