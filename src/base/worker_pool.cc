@@ -38,6 +38,14 @@ FlushDenormals::~FlushDenormals() {
   _mm_setcsr(saved_);
 }
 
+KeepDenormals::KeepDenormals() : saved_(_mm_getcsr()) {
+  _mm_setcsr(saved_ & ~kFlushBits);
+}
+
+KeepDenormals::~KeepDenormals() {
+  _mm_setcsr(saved_);
+}
+
 WorkerPool::WorkerPool(int num_threads) {
   CHECK(num_threads >= 1, "a pool has at least its caller");
   // Where threads outnumber cores, one that spins keeps another from working.

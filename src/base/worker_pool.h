@@ -76,4 +76,17 @@ class FlushDenormals {
   unsigned saved_;
 };
 
+/// While it lives, the calling thread computes with denormals as IEEE has it, whatever it did
+/// before.
+class KeepDenormals {
+ public:
+  KeepDenormals();
+  ~KeepDenormals();
+  KeepDenormals(const KeepDenormals&) = delete;
+  KeepDenormals& operator=(const KeepDenormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
 }  // namespace stoker

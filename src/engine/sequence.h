@@ -10,6 +10,7 @@
 #include "engine/token_stream.h"
 #include "kv/prefix_cache.h"
 #include "kv/sequence_state.h"
+#include "sampling/sampler.h"
 
 namespace stoker::engine {
 
@@ -24,10 +25,11 @@ struct Sequence {
       finish(End::kError, Error{ErrorCode::kInternal, "the request was lost", ""});
   }
 
-  TokenRequest request;  ///< its prompt has moved to `tokens`
+  TokenRequest request;  ///< its prompt has moved to `tokens`, its sampling to `sampler`
   std::shared_ptr<TokenStream> stream;
   std::vector<int32_t> tokens;  ///< the prompt, then what was chosen
   int64_t num_prompt = 0;
+  std::optional<sampling::Sampler> sampler;  ///< has accepted what was chosen
   SequenceKey key;
   bool finished = false;
   bool has_started = false;   ///< once at least

@@ -1,11 +1,13 @@
 #include "engine/stepper.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/try.h"
+#include "sampling/logprobs.h"
 
 namespace stoker::engine {
 namespace {
@@ -43,12 +45,14 @@ Stepper::Stepper(const Model& model, int num_threads, const kernels::KernelPlan&
                   .replay = model.replay(),
                   .image_interval = limits.image_interval},
                  metrics_),
-      cost_(limits.max_step_rows) {}
+      cost_(limits.max_step_rows),
+      scratch_(plan.rest->isa) {}
 
 Result<std::unique_ptr<Sequence>> Stepper::sequence_of(TokenRequest request,
                                                        std::shared_ptr<TokenStream> stream) const {
   auto sequence = std::make_unique<Sequence>();
   sequence->num_prompt = static_cast<int64_t>(request.prompt.size());
+  sequence->sampler.emplace(std::move(request.sampling), request.seed, request.prompt);
   sequence->tokens = std::move(request.prompt);
   sequence->key.priority = request.priority;
   sequence->request = std::move(request);
@@ -148,7 +152,7 @@ void Stepper::choose_tokens(const std::vector<Share>& shares) {
     const auto count = static_cast<size_t>(first_wanted_[i + 1]) - first;
     if (count == 0) continue;
     const bool is_ready = sequence.num_behind() == 0;
-    float* logits = logits_.data() + first * vocab;
+    const float* logits = logits_.data() + first * vocab;
     take_prompt_logprobs(sequence, static_cast<int64_t>(sequence.logprobs.size()) + 1,
                          static_cast<int64_t>(count) - (is_ready ? 1 : 0), logits);
     if (is_ready) choose(sequence, {logits + (count - 1) * vocab, vocab});
@@ -156,24 +160,22 @@ void Stepper::choose_tokens(const std::vector<Share>& shares) {
 }
 
 // Log-probabilities of the `count` prompt tokens from `first` on, from the logits of the rows
-// before them, which are overwritten.
+// before them.
 void Stepper::take_prompt_logprobs(Sequence& sequence, int64_t first, int64_t count,
-                                   float* logits) {
+                                   const float* logits) {
   const auto vocab = static_cast<size_t>(model_.config().vocab_size);
   for (int64_t i = 0; i < count; ++i) {
-    const std::span<float> row(logits + static_cast<size_t>(i) * vocab, vocab);
-    sampling::logprobs(row);
     const int32_t token = sequence.tokens[static_cast<size_t>(first + i)];
-    sequence.logprobs.push_back(row[static_cast<size_t>(token)]);
+    const auto found =
+        sampling::logprobs_of({logits + static_cast<size_t>(i) * vocab, vocab}, token, 0, scratch_);
+    sequence.logprobs.push_back(found ? found->logprob : std::nanf(""));
   }
 }
 
 void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   const TokenRequest& request = sequence.request;
   if (limits_.observe) limits_.observe(sequence, logits);
-  const auto token =
-      sampling::sample(logits, request.seed, static_cast<uint64_t>(sequence.num_tokens()),
-                       request.sampling, scratch_);
+  const auto token = sequence.sampler->draw(logits, {}, scratch_);
   if (!token) {
     metrics_.count_end(End::kError);
     sequence.finish(End::kError,
@@ -189,6 +191,7 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   }
   sequence.last_token = now;
   sequence.tokens.push_back(*token);
+  sequence.sampler->accept(*token);
   metrics_.total_tokens.add(1);
   sequence.stream->push(*token, now, sequence.work);
   if (std::ranges::find(request.stop_ids, *token) != request.stop_ids.end()) {

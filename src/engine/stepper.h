@@ -15,7 +15,7 @@
 #include "engine/scheduler.h"
 #include "engine/step_cost.h"
 #include "model/model.h"
-#include "sampling/sampling.h"
+#include "sampling/scratch.h"
 #include "stoker/result.h"
 
 namespace stoker::engine {
@@ -68,7 +68,7 @@ class Stepper {
   void collect(const std::vector<Share>& shares);
   void choose_tokens(const std::vector<Share>& shares);
   void choose(Sequence& sequence, std::span<const float> logits);
-  void take_prompt_logprobs(Sequence& sequence, int64_t first, int64_t count, float* logits);
+  void take_prompt_logprobs(Sequence& sequence, int64_t first, int64_t count, const float* logits);
   void count_step(double seconds, int64_t decode_rows, int64_t prefill_rows);
   void check() const;
 

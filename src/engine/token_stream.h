@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/inbox.h"
-#include "sampling/sampling.h"
+#include "sampling/params.h"
 #include "stoker/result.h"
 
 namespace stoker::engine {

@@ -1,0 +1,107 @@
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/worker_pool.h"
+#include "sampling/draw.h"
+#include "sampling/logprobs.h"
+#include "tensor/arith.h"
+
+namespace stoker::sampling {
+Sampler::Sampler(Params params, uint64_t seed, std::span<const int32_t> prompt)
+    : params_(std::move(params)), seed_(seed), num_prompt_(static_cast<int64_t>(prompt.size())) {
+  const Penalties& penalties = params_.penalties;
+  has_penalties_ = penalties.repetition != 1 || penalties.presence != 0 || penalties.frequency != 0;
+  if (penalties.repetition != 1) counts_ = TokenCounts(prompt);  // to the others it means nothing
+  for (const auto& word : params_.bad_words) max_tail_ = std::max(max_tail_, word.size() - 1);
+}
+
+Result<int32_t> Sampler::draw(std::span<const float> logits, std::span<const int32_t> run,
+                              Scratch& scratch) const {
+  const KeepDenormals keep;
+  const auto extent_of = [&scratch](std::span<const float> x) {
+    return scratch.scans->extent(x.data(), static_cast<int64_t>(x.size()));
+  };
+  const Extent extent = extent_of(logits);
+  if (!extent.is_finite) return not_finite(logits);
+  const NoiseSource source{seed_, static_cast<uint64_t>(num_prompt_ + answer_length(run))};
+  if (!shapes(run)) return sampling::draw(logits, extent.most, source, params_, scratch);
+
+  shape(logits, run, scratch.shaped);
+  const float most = extent_of(scratch.shaped).most;
+  if (most == arith::kNegInf) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "allowed_token_ids, bad_words, logit_bias and min_tokens leave no token that may "
+                 "be chosen: allow more",
+                 ""};
+  }
+  return sampling::draw(scratch.shaped, most, source, params_, scratch);
+}
+
+void Sampler::accept(int32_t token) {
+  ++num_accepted_;
+  if (has_penalties_) counts_.accept(token);
+  if (max_tail_ == 0) return;
+  if (tail_.size() == max_tail_) tail_.erase(tail_.begin());
+  tail_.push_back(token);
+}
+
+// Whether any logit becomes another one.
+bool Sampler::shapes(std::span<const int32_t> run) const {
+  return has_penalties_ || !params_.bias.empty() || !params_.allowed.empty() ||
+         !params_.bad_words.empty() ||
+         (!params_.ends.empty() && answer_length(run) < params_.min_tokens);
+}
+
+void Sampler::shape(std::span<const float> logits, std::span<const int32_t> run,
+                    std::vector<float>& out) const {
+  const auto at = [&out](int32_t id) -> float& { return out[static_cast<size_t>(id)]; };
+  if (params_.allowed.empty()) {
+    out.assign(logits.begin(), logits.end());
+  } else {
+    out.assign(logits.size(), arith::kNegInf);
+    for (const int32_t id : params_.allowed) at(id) = logits[static_cast<size_t>(id)];
+  }
+  for (const Bias& bias : params_.bias) at(bias.id) = at(bias.id) + bias.value;
+  if (answer_length(run) < params_.min_tokens) {
+    for (const int32_t id : params_.ends) at(id) = arith::kNegInf;
+  }
+  ban_bad_words(run, out);
+  if (has_penalties_) penalise(run, out);
+}
+
+void Sampler::ban_bad_words(std::span<const int32_t> run, std::vector<float>& out) const {
+  if (params_.bad_words.empty()) return;
+  std::vector<int32_t> before(tail_);
+  before.insert(before.end(), run.begin(), run.end());
+  for (const std::vector<int32_t>& word : params_.bad_words) {
+    const size_t length = word.size() - 1;
+    if (length <= before.size() &&
+        std::equal(word.begin(), word.end() - 1, before.end() - static_cast<ptrdiff_t>(length)))
+      out[static_cast<size_t>(word.back())] = arith::kNegInf;
+  }
+}
+
+void Sampler::penalise(std::span<const int32_t> run, std::vector<float>& out) const {
+  const auto at = [&out](int32_t id) -> float& { return out[static_cast<size_t>(id)]; };
+  std::vector<float> before;  // of the run's tokens, which count too
+  before.reserve(run.size());
+  for (const int32_t id : run) before.push_back(at(id));
+  for (const TokenCounts::Entry& entry : counts_.entries())
+    at(entry.id) = penalised(at(entry.id), entry.count);
+  for (size_t i = 0; i < run.size(); ++i) {
+    const auto in_run = static_cast<int32_t>(std::count(run.begin(), run.end(), run[i]));
+    at(run[i]) = penalised(before[i], std::max(counts_.count_of(run[i]), 0) + in_run);
+  }
+}
+
+// The logit of an id of the prompt or the answer, that came so often in the answer.
+float Sampler::penalised(float x, int32_t count) const {
+  const Penalties& penalties = params_.penalties;
+  x = x > 0 ? x / penalties.repetition : x * penalties.repetition;
+  x = arith::fma(-penalties.frequency, static_cast<float>(count), x);
+  return count > 0 ? x - penalties.presence : x;
+}
+
+}  // namespace stoker::sampling
