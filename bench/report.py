@@ -59,7 +59,7 @@ def overhead(raw):
 
 
 def rows(raw):
-    """Rows of kernel_bench and step_bench by name."""
+    """Rows of kernel_bench, step_bench and sampling_bench by name."""
     found = {}
     for run in raw["benchmarks"]:
         name = run["name"].split("/iterations:")[0]
@@ -150,8 +150,8 @@ def check_rows(found):
                f"skipped: {row['skipped']}" if row["skipped"] else so, row["note"])
 
 
-CHECKS = {"kernels": check_rows, "steps": check_rows, "throughput": check_throughput, "prefix": check_prefix, "replay": check_replay,
-          "decode": check_decode, "overhead": check_overhead}
+CHECKS = {"kernels": check_rows, "steps": check_rows, "sampling": check_rows, "throughput": check_throughput, "prefix": check_prefix,
+          "replay": check_replay, "decode": check_decode, "overhead": check_overhead}
 
 
 def percent(ratio):
@@ -181,7 +181,7 @@ def main(data, path, as_json):
     if steps:
         baseline["overhead"] = {**source, "threads": 1, "figures": overhead(steps)}
         ran.append("overhead")
-    for name in ("kernels", "steps"):
+    for name in ("kernels", "steps", "sampling"):
         if raw := read(data / f"{name}_run.json"):
             baseline[name] = {**source, "figures": rows(raw)}
             ran.append(name)
