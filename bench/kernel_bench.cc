@@ -285,8 +285,9 @@ void choice(benchmark::State& state, const Row& row, bool rising) {
     scores.push_back(rising ? static_cast<float>(i) : normal(random));
   std::vector<float> values(static_cast<size_t>(kernels::choice_room(512)));
   std::vector<int32_t> list(values.size());
+  std::vector<int32_t> picked(values.size());
   std::vector<int32_t> out(512);
-  const kernels::ChoiceScratch scratch{values.data(), list.data()};
+  const kernels::ChoiceScratch scratch{values.data(), list.data(), picked.data()};
   WorkerPool pool(1);
   std::vector<double> found;
   for (auto _ : state) {

@@ -10,8 +10,9 @@ namespace stoker::kernels {
 
 /// Memory that a choice of k works in, k no more than there are scores.
 struct ChoiceScratch {
-  float* values = nullptr;  ///< [choice_room(k)]
-  int32_t* list = nullptr;  ///< [choice_room(k)]
+  float* values = nullptr;    ///< [choice_room(k)]
+  int32_t* list = nullptr;    ///< [choice_room(k)]
+  int32_t* picked = nullptr;  ///< [choice_room(k)]
 };
 
 /// Places of each array of a scratch, for a choice of at most k.

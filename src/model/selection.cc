@@ -161,6 +161,7 @@ void run(Selection& s, int64_t max_entries) {
   const int64_t room = kernels::choice_room(std::max(s.step.max_chosen, s.step.max_candidates));
   const std::span<float> values = s.step.floats(threads * room);
   const std::span<int32_t> lists = arena.take<int32_t>(threads * room);
+  const std::span<int32_t> picked = arena.take<int32_t>(threads * room);
   const int64_t num_blocks = max_entries / std::max(c.candidate_block_size, 1) + 1;
   const std::span<float> best = s.step.floats(threads * num_blocks);
   s.scores =
@@ -181,7 +182,8 @@ void run(Selection& s, int64_t max_entries) {
       return s.scores + group.scores + (row - group.first) * group.width;
     };
     s.step.work.pool().run(end - first, [&](int64_t i, int worker) {
-      const Chooser with{{values.data() + worker * room, lists.data() + worker * room},
+      const Chooser with{{values.data() + worker * room, lists.data() + worker * room,
+                          picked.data() + worker * room},
                          best.data() + worker * num_blocks};
       choose(s, first + i, scores_of(first + i), with);
     });

@@ -56,10 +56,10 @@ const Kernels& watched() {
       index_ns += (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1);
     };
     kernels.find_above = [](const float* scores, int64_t begin, int64_t n, float threshold,
-                            int32_t* list, int64_t room, int64_t& count) {
+                            const kernels::ScoreList& list, int64_t& count) {
       const auto start = std::chrono::steady_clock::now();
       const int64_t at =
-          kernels::kernels_of(kIsa).find_above(scores, begin, n, threshold, list, room, count);
+          kernels::kernels_of(kIsa).find_above(scores, begin, n, threshold, list, count);
       choice_ns += (std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1);
       return at;
     };

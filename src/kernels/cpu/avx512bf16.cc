@@ -19,7 +19,7 @@ const Kernels kAvx512Bf16Kernels{Isa::kAvx512Bf16,
                                  true,
                                  panel_product<Level, Plain>,
                                  parts_product<Plain>,
-                                 attend_rows<Plain>,
+                                 attend_rows<Level>,
                                  score_keys<Level>,
                                  find_above<Plain>};
 

@@ -51,6 +51,23 @@ struct Bf16Level : Simd512 {
   STOKER_INLINE void store_pair(float* out, int64_t /*stride*/, Pair w) {
     _mm512_storeu_si512(out, w);
   }
+  /// 16 steps of pairs in their order, from 32 numbers that are exact.
+  STOKER_INLINE void natural_steps(const float* x, float* out) {
+    const Word halves = _mm512_permutex2var_epi16(_mm512_castps_si512(load(x)), upper_halves(),
+                                                  _mm512_castps_si512(load(x + 16)));
+    store(out, _mm512_castsi512_ps(halves));
+  }
+  // Places of the upper halves of two vectors.
+  STOKER_INLINE Word upper_halves() {
+    alignas(64) static constexpr uint16_t kPlaces[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                                                         23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                                                         45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+    return _mm512_load_si512(kPlaces);
+  }
+  /// Steps of one row: the pairs (even[0], odd[0]), (even[1], odd[1]) ...
+  STOKER_INLINE void store_along(float* out, Float even, Float odd) {
+    store(out, _mm512_castsi512_ps(of_floats(even, odd)));
+  }
   /// As Simd512::fp4; the codes are moved by the byte shuffler, which the products leave idle.
   STOKER_INLINE void fp4(Word codes, Word scales, Word (&pairs)[4]) {
     const Word table = fp4_table();

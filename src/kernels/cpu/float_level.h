@@ -35,6 +35,18 @@ struct FloatLevel : Simd {
     Simd::store(out, w.first);
     Simd::store(out + stride, w.second);
   }
+  /// 16 steps of pairs in their order.
+  STOKER_INLINE void natural_steps(const float* x, float* out) {
+    for (int i = 0; i < 16; i += static_cast<int>(Simd::kLanes))
+      Simd::store(out + i, Simd::load(x + i));
+  }
+  /// Steps of one row: even[0], odd[0], even[1], odd[1] ...
+  STOKER_INLINE void store_along(float* out, Float even, Float odd) {
+    Float both[2];
+    Simd::interleave(even, odd, both);
+    Simd::store(out, both[0]);
+    Simd::store(out + Simd::kLanes, both[1]);
+  }
   /// 2^(e - 119) for a byte 191 - e: codes are read as 2^-8 of what they mean.
   STOKER_INLINE Fp8Scale fp8_scale(uint8_t d) {
     const int bits = (199 - d) << 23;

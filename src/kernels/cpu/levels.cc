@@ -132,7 +132,7 @@ void arrange_parts(const float* x, int64_t cols, float* out) {
 
 int64_t attend_scratch_floats(int32_t heads, int64_t dim, int64_t num_keys) {
   const int64_t lanes = (heads + 15) / 16 * 16;
-  return dim * lanes + num_keys * lanes;
+  return ((dim + 63) / 64 * 64 + num_keys + num_keys % 2 + 1) * lanes;
 }
 
 int64_t index_scratch_floats(int64_t rows, int32_t heads) {

@@ -93,6 +93,13 @@ struct IndexJob {
   int64_t stride = 0;
 };
 
+/// Scores and where they were found; room for `room` of both.
+struct ScoreList {
+  float* values = nullptr;
+  int32_t* index = nullptr;
+  int64_t room = 0;
+};
+
 struct Kernels {
   Isa isa = Isa::kAvx2;
   bool bf16_pairs = false;  ///< how activations of FP8 and FP4 products are arranged
@@ -100,8 +107,11 @@ struct Kernels {
   void (*parts)(const PartsJob&) = nullptr;
   void (*attend)(const AttendJob&) = nullptr;
   void (*index_scores)(const IndexJob&) = nullptr;
+  /// Appends the scores of [begin, n) that are above `threshold`, ascending by index, as long as 64
+  /// more fit. `count` is how many there are and becomes how many there are then. The list's values
+  /// may be the scores themselves, from count <= begin on. Returns where it stopped.
   int64_t (*find_above)(const float* scores, int64_t begin, int64_t n, float threshold,
-                        int32_t* list, int64_t room, int64_t& count) = nullptr;
+                        const ScoreList& list, int64_t& count) = nullptr;
 };
 
 extern const Kernels kAvx2Kernels;

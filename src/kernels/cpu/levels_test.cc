@@ -383,7 +383,8 @@ TEST_P(LevelsTest, ChoiceOfTheBest) {
       for (const int64_t k : {1, 7, 512, 3000}) {
         std::vector<float> values(static_cast<size_t>(choice_room(std::min(k, n))));
         std::vector<int32_t> list(values.size());
-        const ChoiceScratch scratch{values.data(), list.data()};
+        std::vector<int32_t> picked(values.size());
+        const ChoiceScratch scratch{values.data(), list.data(), picked.data()};
         std::vector<int32_t> found(static_cast<size_t>(n));
         found.resize(static_cast<size_t>(
             choose_best(*kernels_, scores.data(), n, k, scratch, found.data())));

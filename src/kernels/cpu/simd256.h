@@ -126,13 +126,13 @@ struct Simd256 {
     columns[2] = _mm256_cvtph_ps(_mm256_extracti128_si256(even, 1));
     columns[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
   }
-  /// 8 e4m3 codes.
-  STOKER_INLINE Float e4m3(const uint8_t* codes) {
-    const __m128i words = _mm_slli_epi16(
-        _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes))), 8);
-    const Float small = _mm256_cvtph_ps(
-        _mm_and_si128(_mm_srai_epi16(words, 1), _mm_set1_epi16(static_cast<int16_t>(0xBF80))));
-    return mul(small, _mm256_set1_ps(256.0F));
+  STOKER_INLINE void e4m3(const uint8_t* codes, Float& even, Float& odd) {
+    const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    const __m128i mask = _mm_set1_epi16(static_cast<int16_t>(0xBF80));
+    const __m128i second = _mm_and_si128(_mm_srai_epi16(words, 1), mask);
+    const __m128i first = _mm_and_si128(_mm_srai_epi16(_mm_slli_epi16(words, 8), 1), mask);
+    even = mul(_mm256_cvtph_ps(first), _mm256_set1_ps(256.0F));
+    odd = mul(_mm256_cvtph_ps(second), _mm256_set1_ps(256.0F));
   }
   // Values of e2m1 codes in the low bits of each dword.
   STOKER_INLINE Float e2m1_of(Word index) {
@@ -145,12 +145,20 @@ struct Simd256 {
   STOKER_INLINE Float e2m1_at(Word codes) {
     return e2m1_of(_mm256_srli_epi32(codes, 4 * kNibble));
   }
-  /// Values of 8 e2m1 codes in 4 bytes, even ones in the low nibbles.
-  STOKER_INLINE Float e2m1(const uint8_t* codes) {
-    const Word shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-    int bits;
-    __builtin_memcpy(&bits, codes, sizeof bits);
-    return e2m1_of(_mm256_srlv_epi32(_mm256_set1_epi32(bits), shifts));
+  STOKER_INLINE void e2m1(const uint8_t* codes, Float& even, Float& odd) {
+    const Word bytes =
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
+    odd = e2m1_of(_mm256_srli_epi32(bytes, 4));
+    even = e2m1_of(_mm256_and_si256(bytes, _mm256_set1_epi32(15)));
+  }
+  STOKER_INLINE Float scales_of_16(const float* table, const uint8_t* at) {
+    return broadcast(table + at[0]);
+  }
+  STOKER_INLINE void interleave(Float even, Float odd, Float (&out)[2]) {
+    const Float low = _mm256_unpacklo_ps(even, odd);
+    const Float high = _mm256_unpackhi_ps(even, odd);
+    out[0] = _mm256_permute2f128_ps(low, high, 0x20);
+    out[1] = _mm256_permute2f128_ps(low, high, 0x31);
   }
   /// out[j * stride .. + 7], j in [0, 16): dword j of each of 8 records.
   STOKER_INLINE void transpose(const uint8_t* const* records, uint8_t* out, int64_t stride) {
@@ -180,9 +188,14 @@ struct Simd256 {
   STOKER_INLINE uint32_t is_above(Float x, Float y) {
     return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ)));
   }
-  STOKER_INLINE int64_t list_bits(uint64_t bits, int32_t first, int32_t* out) {
+  STOKER_INLINE int64_t list_bits(uint64_t bits, int32_t first, const float* x, int32_t* list,
+                                  float* values) {
     int64_t count = 0;
-    for (; bits != 0; bits &= bits - 1) out[count++] = first + __builtin_ctzll(bits);
+    for (; bits != 0; bits &= bits - 1, ++count) {
+      const int i = __builtin_ctzll(bits);
+      list[count] = first + i;
+      values[count] = x[i];
+    }
     return count;
   }
 #undef STOKER_INLINE

@@ -126,13 +126,14 @@ struct Simd512 {
     columns[2] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(even, 1));
     columns[3] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(odd, 1));
   }
-  /// 16 e4m3 codes.
-  STOKER_INLINE Float e4m3(const uint8_t* codes) {
-    const __m256i words = _mm256_slli_epi16(
-        _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes))), 8);
-    const Float small = _mm512_cvtph_ps(_mm256_and_si256(
-        _mm256_srai_epi16(words, 1), _mm256_set1_epi16(static_cast<int16_t>(0xBF80))));
-    return mul(small, _mm512_set1_ps(256.0F));
+  /// 32 e4m3 codes, the even and the odd ones.
+  STOKER_INLINE void e4m3(const uint8_t* codes, Float& even, Float& odd) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+    const __m256i mask = _mm256_set1_epi16(static_cast<int16_t>(0xBF80));
+    const __m256i second = _mm256_and_si256(_mm256_srai_epi16(words, 1), mask);
+    const __m256i first = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(words, 8), 1), mask);
+    even = mul(_mm512_cvtph_ps(first), _mm512_set1_ps(256.0F));
+    odd = mul(_mm512_cvtph_ps(second), _mm512_set1_ps(256.0F));
   }
   STOKER_INLINE Float e2m1_table() {
     return _mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6);
@@ -142,18 +143,23 @@ struct Simd512 {
   STOKER_INLINE Float e2m1_at(Word codes) {
     return _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4 * kNibble), e2m1_table());
   }
-  /// Values of 16 e2m1 codes in 8 bytes, even ones in the low nibbles.
-  STOKER_INLINE Float e2m1(const uint8_t* codes) {
-    const Word shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
-    const __m256i first = _mm256_set1_epi32(load_int(codes));
-    const __m256i second = _mm256_set1_epi32(load_int(codes + 4));
-    const Word both = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
-    return _mm512_permutexvar_ps(_mm512_srlv_epi32(both, shifts), e2m1_table());
+  /// Values of 32 e2m1 codes in 16 bytes, the even ones, which are in the low nibbles, and the odd.
+  STOKER_INLINE void e2m1(const uint8_t* codes, Float& even, Float& odd) {
+    const Word bytes =
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+    even = _mm512_permutexvar_ps(bytes, e2m1_table());
+    odd = _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), e2m1_table());
   }
-  STOKER_INLINE int load_int(const uint8_t* from) {
-    int value;
-    __builtin_memcpy(&value, from, sizeof value);
-    return value;
+  /// The scale of each lane of e2m1()'s results: one for every 16 codes, from table [256].
+  STOKER_INLINE Float scales_of_16(const float* table, const uint8_t* at) {
+    return _mm512_mask_mov_ps(broadcast(table + at[0]), 0xFF00, broadcast(table + at[1]));
+  }
+  /// even[0], odd[0], even[1], odd[1] ... as two vectors.
+  STOKER_INLINE void interleave(Float even, Float odd, Float (&out)[2]) {
+    const Word first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const Word second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    out[0] = _mm512_permutex2var_ps(even, first, odd);
+    out[1] = _mm512_permutex2var_ps(even, second, odd);
   }
   /// out[j * stride .. + 15], j in [0, 16): dword j of each of 16 records.
   STOKER_INLINE void transpose(const uint8_t* const* records, uint8_t* out, int64_t stride) {
@@ -186,14 +192,18 @@ struct Simd512 {
   STOKER_INLINE uint32_t is_above(Float x, Float y) {
     return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ);
   }
-  /// first + i for every bit i that is set, ascending, in out [64]; their number.
-  STOKER_INLINE int64_t list_bits(uint64_t bits, int32_t first, int32_t* out) {
+  /// first + i and x[i] for every bit i that is set, ascending, in list [64] and values [64], which
+  /// may be x or lie before it; their number. Whole vectors are stored: compressing into memory is
+  /// a hundred operations on AMD.
+  STOKER_INLINE int64_t list_bits(uint64_t bits, int32_t first, const float* x, int32_t* list,
+                                  float* values) {
     const Word step = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     int64_t count = 0;
     for (int i = 0; i < 64; i += 16) {
       const auto mask = static_cast<__mmask16>(bits >> i);
-      _mm512_mask_compressstoreu_epi32(out + count, mask,
-                                       _mm512_add_epi32(step, _mm512_set1_epi32(first + i)));
+      const Word index = _mm512_add_epi32(step, _mm512_set1_epi32(first + i));
+      _mm512_storeu_si512(list + count, _mm512_maskz_compress_epi32(mask, index));
+      store(values + count, _mm512_maskz_compress_ps(mask, load(x + i)));
       count += __builtin_popcount(mask);
     }
     return count;
