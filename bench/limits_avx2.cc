@@ -7,7 +7,7 @@
 namespace stoker::bench {
 namespace {
 // Local to this file: kernels/cpu/avx2.cc says why.
-struct Level : kernels::FloatLevel<kernels::Simd256, 1> {};
+struct Level : kernels::FloatLevel<kernels::Simd256, 2, 8> {};
 }  // namespace
 
 const LimitLoops kAvx2Loops{read_all<Level>, multiply_all<Level>, nullptr};

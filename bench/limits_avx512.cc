@@ -7,7 +7,7 @@
 namespace stoker::bench {
 namespace {
 // Local to this file: kernels/cpu/avx2.cc says why.
-struct Level : kernels::FloatLevel<kernels::Simd512, 1> {};
+struct Level : kernels::FloatLevel<kernels::Simd512, 8, 16> {};
 }  // namespace
 
 const LimitLoops kAvx512Loops{read_all<Level>, multiply_all<Level>, nullptr};

@@ -8,7 +8,7 @@
 namespace stoker::bench {
 namespace {
 // Local to this file: kernels/cpu/avx2.cc says why.
-struct Plain : kernels::FloatLevel<kernels::Simd512, 1> {};
+struct Plain : kernels::FloatLevel<kernels::Simd512, 8, 16> {};
 struct Pairs : kernels::Bf16Level {};
 
 double multiply_pairs(int64_t millions) {

@@ -11,7 +11,7 @@ namespace stoker::kernels {
 namespace {
 // Local to this file, and with it all that is made from it: no other file may get code of this
 // instruction set.
-struct Level : FloatLevel<Simd256, 1> {};
+struct Level : FloatLevel<Simd256, 2, 8> {};
 }  // namespace
 
 const Kernels kAvx2Kernels{Isa::kAvx2,

@@ -11,7 +11,7 @@ namespace stoker::kernels {
 namespace {
 // Local to this file, and with it all that is made from it: no other file may get code of this
 // instruction set.
-struct Level : FloatLevel<Simd512, 4> {};
+struct Level : FloatLevel<Simd512, 8, 16> {};
 }  // namespace
 
 const Kernels kAvx512Kernels{Isa::kAvx512,

@@ -11,7 +11,7 @@
 namespace stoker::kernels {
 namespace {
 // As in avx2.cc.
-struct Plain : FloatLevel<Simd512, 4> {};
+struct Plain : FloatLevel<Simd512, 8, 16> {};
 struct Level : Bf16Level {};
 }  // namespace
 

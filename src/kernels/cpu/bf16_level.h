@@ -31,7 +31,9 @@ struct Bf16Level : Simd512 {
   using Pair = Word;
   using Fp8Scale = Word;
   static constexpr int kStepsPerPair = 1;
-  static constexpr int kMaxFewRows = 4;
+  static constexpr int kMaxFewRows = 8;
+  static constexpr int kMaxGroupedRows = 1 << 20;
+  static constexpr int kMaxSums = 16;
 
 #define STOKER_INLINE [[gnu::always_inline]] static inline
   STOKER_INLINE Float mac(Float w, Float x, Float acc) {
@@ -45,8 +47,10 @@ struct Bf16Level : Simd512 {
     return _mm512_or_si512(_mm512_and_si512(_mm512_castps_si512(second), upper),
                            _mm512_srli_epi32(_mm512_castps_si512(first), 16));
   }
+  /// The value comes from memory with every product, as Simd512::add_product has it.
   STOKER_INLINE Float add_pair(Pair w, const float* x, Float acc) {
-    return mac(_mm512_castsi512_ps(w), broadcast(x), acc);
+    asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(acc) : "m"(*x), "v"(w));
+    return acc;
   }
   STOKER_INLINE void store_pair(float* out, int64_t /*stride*/, Pair w) {
     _mm512_storeu_si512(out, w);
@@ -68,25 +72,30 @@ struct Bf16Level : Simd512 {
   STOKER_INLINE void store_along(float* out, Float even, Float odd) {
     store(out, _mm512_castsi512_ps(of_floats(even, odd)));
   }
-  /// As Simd512::fp4; the codes are moved by the byte shuffler, which the products leave idle.
-  STOKER_INLINE void fp4(Word codes, Word scales, Word (&pairs)[4]) {
-    const Word table = fp4_table();
-    pairs[0] = _mm512_subs_epu16(_mm512_permutexvar_epi16(codes, table), scales);
-    for (int t = 1; t < 4; ++t) {
-      const Word moved = _mm512_multishift_epi64_epi8(nibbles(t), codes);
-      pairs[t] = _mm512_subs_epu16(_mm512_permutexvar_epi16(moved, table), scales);
-    }
+  /// t - scale, 0 where that is below 0. AMD subtracts with saturation in the pipes that multiply:
+  /// beside many products two other operations take less time.
+  template <bool kBesideMany>
+  STOKER_INLINE Word scaled(Word t, Word scale) {
+    if constexpr (kBesideMany) return _mm512_sub_epi16(_mm512_max_epu16(t, scale), scale);
+    return _mm512_subs_epu16(t, scale);
   }
-  // Places of the bits from nibble t on in each word of a quadword.
-  STOKER_INLINE Word nibbles(int t) {
-    const int64_t at = 4 * t;
-    return _mm512_set1_epi64(0x3830282018100800 + at * 0x0101010101010101);
+  template <int kRows>
+  STOKER_INLINE void fp4(Word codes, Word scales, Word (&pairs)[4]) {
+    constexpr bool kMany = kRows >= 4;
+    const Word table = fp4_table();
+    pairs[0] = scaled<kMany>(_mm512_permutexvar_epi16(codes, table), scales);
+    for (unsigned t = 1; t < 4; ++t) {
+      const Word moved = _mm512_srli_epi32(codes, 4 * t);
+      pairs[t] = scaled<kMany>(_mm512_permutexvar_epi16(moved, table), scales);
+    }
   }
   /// d << 7 in every word.
   STOKER_INLINE Fp8Scale fp8_scale(uint8_t d) {
     return _mm512_set1_epi16(static_cast<int16_t>(d << 7));
   }
+  template <int kRows>
   STOKER_INLINE void fp8_pairs(Word codes, Fp8Scale scale, Pair (&pairs)[2]) {
+    constexpr bool kMany = kRows >= 7;
     alignas(64) static constexpr E4m3Bytes kUpper = e4m3_bytes(true);
     alignas(64) static constexpr E4m3Bytes kLower = e4m3_bytes(false);
     const Word lower =
@@ -95,8 +104,8 @@ struct Bf16Level : Simd512 {
         _mm512_permutex2var_epi8(load_words(kUpper.bytes), codes, load_words(kUpper.bytes + 64));
     const Word sign = _mm512_set1_epi8(static_cast<char>(0x80));
     const Word upper = _mm512_ternarylogic_epi32(magnitude, codes, sign, 0xF8);  // a | (b & c)
-    pairs[0] = _mm512_subs_epu16(_mm512_unpacklo_epi8(lower, upper), scale);
-    pairs[1] = _mm512_subs_epu16(_mm512_unpackhi_epi8(lower, upper), scale);
+    pairs[0] = scaled<kMany>(_mm512_unpacklo_epi8(lower, upper), scale);
+    pairs[1] = scaled<kMany>(_mm512_unpackhi_epi8(lower, upper), scale);
   }
 #undef STOKER_INLINE
 };

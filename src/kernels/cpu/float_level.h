@@ -5,8 +5,9 @@
 
 namespace stoker::kernels {
 
-/// kFewRows: rows of activations whose sums stay in registers while weights are converted.
-template <class Simd, int kFewRows>
+/// kFewRows: up to how many rows of activations weights are converted in registers, with kSums
+/// vectors of sums beside them.
+template <class Simd, int kFewRows, int kSums>
 struct FloatLevel : Simd {
   using Float = typename Simd::Float;
   using Word = typename Simd::Word;
@@ -16,6 +17,8 @@ struct FloatLevel : Simd {
   using Fp8Scale = Float;
   static constexpr int kStepsPerPair = 2;
   static constexpr int kMaxFewRows = kFewRows;
+  static constexpr int kMaxGroupedRows = kFewRows > 2 ? 4 * kFewRows : kFewRows;
+  static constexpr int kMaxSums = kSums;
 
 #define STOKER_INLINE [[gnu::always_inline]] static inline
   STOKER_INLINE Float mac(Float w, Float x, Float acc) {
@@ -28,8 +31,8 @@ struct FloatLevel : Simd {
     return {first, second};
   }
   STOKER_INLINE Float add_pair(Pair w, const float* x, Float acc) {
-    acc = Simd::add_product(w.second, Simd::broadcast(x + 1), acc);
-    return Simd::add_product(w.first, Simd::broadcast(x), acc);
+    acc = Simd::add_product(w.second, x + 1, acc);
+    return Simd::add_product(w.first, x, acc);
   }
   STOKER_INLINE void store_pair(float* out, int64_t stride, Pair w) {
     Simd::store(out, w.first);
@@ -54,6 +57,7 @@ struct FloatLevel : Simd {
     __builtin_memcpy(&scale, &bits, sizeof scale);
     return Simd::broadcast(&scale);
   }
+  template <int kRows>
   STOKER_INLINE void fp8_pairs(Word codes, Fp8Scale scale, Pair (&pairs)[2]) {
     Float columns[4];
     Simd::fp8(codes, columns);

@@ -21,19 +21,25 @@ template <class L>
 struct Fp4Panel {
   static constexpr int64_t kBlockBytes = kFp4BlockBytes;
 
-  /// use(pair, vector, L::Pair) for all of a block of 32 columns, pairs ascending in each vector.
-  template <class Use>
+  /// use(pair, vector, L::Pair) for vectors kFirst .. kFirst + V - 1 of a block of 32 columns,
+  /// counted from 0, pairs ascending in each. kRows: products that every pair goes into.
+  template <int kRows, int kFirst, int V, class Use>
   [[gnu::always_inline]] static inline void block(const uint8_t* at, const uint8_t* /*scale*/,
                                                   const Use& use) {
-    typename L::Word scales[kVectors<L>];
-    for (int v = 0; v < kVectors<L>; ++v) scales[v] = L::fp4_scales(at + v * L::kLanes);
-    __builtin_prefetch(at + kPrefetchBytes);
+    typename L::Word scales[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) scales[v] = L::fp4_scales(at + (kFirst + v) * L::kLanes);
+    if (kFirst == 0) __builtin_prefetch(at + kPrefetchBytes);
+#pragma GCC unroll 8
     for (int step = 0; step < 4; ++step) {
-      for (int v = 0; v < kVectors<L>; ++v) {
-        const uint8_t* codes = at + kPanelRows + (step * kVectors<L> + v) * L::kLanes * 4;
-        if (v * L::kLanes % 16 == 0) __builtin_prefetch(codes + kPrefetchBytes);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        const int64_t lane = (kFirst + v) * L::kLanes;
+        const uint8_t* codes = at + kPanelRows + (step * kPanelRows + lane) * 4;
+        if (lane % 16 == 0) __builtin_prefetch(codes + kPrefetchBytes);
         typename L::Word pairs[4];
-        L::fp4(L::load_words(codes), scales[v], pairs);
+        L::template fp4<kRows>(L::load_words(codes), scales[v], pairs);
+#pragma GCC unroll 8
         for (int t = 0; t < 4; ++t) use(step * 4 + t, v, L::of_words(pairs[t]));
       }
     }
@@ -44,16 +50,19 @@ template <class L>
 struct Fp8Panel {
   static constexpr int64_t kBlockBytes = kFp8BlockBytes;
 
-  template <class Use>
+  template <int kRows, int kFirst, int V, class Use>
   [[gnu::always_inline]] static inline void block(const uint8_t* at, const uint8_t* scale,
                                                   const Use& use) {
     const typename L::Fp8Scale scales[2] = {L::fp8_scale(scale[0]), L::fp8_scale(scale[1])};
+#pragma GCC unroll 8
     for (int step = 0; step < 8; ++step) {
-      for (int v = 0; v < kVectors<L>; ++v) {
-        const uint8_t* codes = at + (step * kVectors<L> + v) * L::kLanes * 4;
-        if (v * L::kLanes % 16 == 0) __builtin_prefetch(codes + kPrefetchBytes);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) {
+        const int64_t lane = (kFirst + v) * L::kLanes;
+        const uint8_t* codes = at + (step * kPanelRows + lane) * 4;
+        if (lane % 16 == 0) __builtin_prefetch(codes + kPrefetchBytes);
         typename L::Pair pairs[2];
-        L::fp8_pairs(L::load_words(codes), scales[2 * v / kVectors<L>], pairs);
+        L::template fp8_pairs<kRows>(L::load_words(codes), scales[2 * lane / kPanelRows], pairs);
         use(step * 2, v, pairs[0]);
         use(step * 2 + 1, v, pairs[1]);
       }
@@ -62,55 +71,126 @@ struct Fp8Panel {
 };
 
 inline constexpr int64_t kPairsPerBlock = kPanelBlock / 2;
+template <class L>
+inline constexpr int64_t kBlockSteps = kPairsPerBlock* L::kStepsPerPair;
 
-/// Sums of T rows into the rows of y, as far as the panel is live.
-template <class L, int T>
-[[gnu::always_inline]] inline void store_rows(const typename L::Float (&acc)[T][kVectors<L>],
+/// The sums of T rows into the rows of y, as far as the panel is live.
+[[gnu::always_inline]] inline void store_rows(const float* sums, int64_t rows,
                                               const PanelJob& job) {
-  alignas(64) float out[kPanelRows];
-  for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < kVectors<L>; ++v) L::store(out + v * L::kLanes, acc[t][v]);
-    __builtin_memcpy(job.y + t * job.y_stride, out, static_cast<size_t>(job.width) * sizeof(float));
+  for (int64_t t = 0; t < rows; ++t) {
+    __builtin_memcpy(job.y + t * job.y_stride, sums + t * kPanelRows,
+                     static_cast<size_t>(job.width) * sizeof(float));
   }
+}
+
+/// A run of steps of T rows, which lie one after the other: those of x, or copies of them. Asks for
+/// the next run, which is far away.
+template <int T>
+[[gnu::always_inline]] inline const float* run_of_rows(const ArrangedRows& x, int64_t run,
+                                                       float* copies) {
+  const float* first = x.data + run * x.all * kRunSteps;
+  const float* next = first + x.all * kRunSteps;
+  for (int t = 0; t < T; ++t) {
+    const int64_t row = (x.index != nullptr ? x.index[t] : t) * kRunSteps;
+    for (int64_t at = 0; at < kRunSteps; at += 16) __builtin_prefetch(next + row + at);
+    if (x.index != nullptr)
+      __builtin_memcpy(copies + t * kRunSteps, first + row, kRunSteps * sizeof(float));
+  }
+  return x.index != nullptr ? copies : first;
+}
+
+/// What a run of a panel of pairs adds to the sums of T rows, in vectors kFirst .. kFirst + V - 1.
+template <class L, class Format, int T, int kFirst, int V>
+[[gnu::always_inline]] inline void add_run(const PanelJob& job, int64_t run, const float* x,
+                                           typename L::Float (&acc)[T][V]) {
+  constexpr int64_t kBlocksPerRun = kRunSteps / kBlockSteps<L>;
+  const int64_t first = run * kBlocksPerRun;
+  const int64_t left = job.cols / kPanelBlock - first;
+  const uint8_t* at = job.data + first * Format::kBlockBytes;
+  const uint8_t* scale = job.scale + first * 2;
+  for (int64_t block = 0; block < (left < kBlocksPerRun ? left : kBlocksPerRun); ++block) {
+    Format::template block<T, kFirst, V>(
+        at, scale, [&](int pair, int v, typename L::Pair w) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+          for (int t = 0; t < T; ++t)
+            acc[t][v] = L::add_pair(w, x + t * kRunSteps + pair * L::kStepsPerPair, acc[t][v]);
+        });
+    at += Format::kBlockBytes;
+    scale += 2;
+    x += kBlockSteps<L>;
+  }
+}
+
+/// add_run() for all vectors, V at a time, with sums [T, 64] in memory.
+template <class L, class Format, int T, int V, int kFirst = 0>
+[[gnu::always_inline]] inline void add_run_by_parts(const PanelJob& job, int64_t run,
+                                                    const float* x, float* sums) {
+  if constexpr (kFirst < kVectors<L>) {
+    typename L::Float acc[T][V];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v)
+        acc[t][v] = L::load(sums + t * kPanelRows + (kFirst + v) * L::kLanes);
+    }
+    add_run<L, Format, T, kFirst, V>(job, run, x, acc);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v)
+        L::store(sums + t * kPanelRows + (kFirst + v) * L::kLanes, acc[t][v]);
+    }
+    add_run_by_parts<L, Format, T, V, kFirst + V>(job, run, x, sums);
+  }
+}
+
+/// Vectors whose sums stay in registers for T rows while weights are converted.
+template <class L, int T>
+constexpr int few_rows_vectors() {
+  int vectors = kVectors<L>;
+  while (vectors * T > L::kMaxSums) vectors /= 2;
+  return vectors;
 }
 
 template <class L, class Format, int T>
 [[gnu::noinline]] void few_rows(const PanelJob& job) {
-  typename L::Float acc[T][kVectors<L>];
-  for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < kVectors<L>; ++v) acc[t][v] = L::zero();
+  constexpr int V = few_rows_vectors<L, T>();
+  alignas(64) float sums[T * kPanelRows] = {};
+  alignas(64) float copies[T * kRunSteps];
+  const int64_t runs = (job.cols / 2 * L::kStepsPerPair + kRunSteps - 1) / kRunSteps;
+  if constexpr (V == kVectors<L>) {
+    typename L::Float acc[T][V];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) acc[t][v] = L::zero();
+    }
+    for (int64_t run = 0; run < runs; ++run)
+      add_run<L, Format, T, 0, V>(job, run, run_of_rows<T>(job.x, run, copies), acc);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) L::store(sums + t * kPanelRows + v * L::kLanes, acc[t][v]);
+    }
+  } else {
+    for (int64_t run = 0; run < runs; ++run)
+      add_run_by_parts<L, Format, T, V>(job, run, run_of_rows<T>(job.x, run, copies), sums);
   }
-  constexpr int64_t kBlockSteps = kPairsPerBlock * L::kStepsPerPair;
-  const int64_t blocks = job.cols / kPanelBlock;
-  const float* x[T];
-  for (int t = 0; t < T; ++t) x[t] = job.x.row(t);
-  const uint8_t* at = job.data;
-  const uint8_t* scale = job.scale;
-  for (int64_t block = 0; block < blocks; ++block, at += Format::kBlockBytes, scale += 2) {
-    const int64_t step = block * kBlockSteps;
-    const int64_t place = step / kRunSteps * job.x.all * kRunSteps + step % kRunSteps;
-    Format::block(
-        at, scale, [&](int pair, int v, typename L::Pair w) __attribute__((always_inline)) {
-          for (int t = 0; t < T; ++t)
-            acc[t][v] = L::add_pair(w, x[t] + place + pair * L::kStepsPerPair, acc[t][v]);
-        });
-  }
-  store_rows<L, T>(acc, job);
+  store_rows(sums, T, job);
 }
 
 /// Steps [first, first + count) of a panel of pairs, in out [count, 64]; whole blocks.
 template <class L, class Format>
 inline void convert(const PanelJob& job, int64_t first, int64_t count, float* out) {
-  constexpr int64_t kBlockSteps = kPairsPerBlock * L::kStepsPerPair;
-  const int64_t block = first / kBlockSteps;
+  const int64_t block = first / kBlockSteps<L>;
   const uint8_t* at = job.data + block * Format::kBlockBytes;
   const uint8_t* scale = job.scale + block * 2;
-  for (int64_t done = 0; done < count; done += kBlockSteps) {
-    Format::block(
+  for (int64_t done = 0; done < count; done += kBlockSteps<L>) {
+    Format::template block<0, 0, kVectors<L>>(
         at, scale, [&](int pair, int v, typename L::Pair w) __attribute__((always_inline)) {
           L::store_pair(out + pair * L::kStepsPerPair * kPanelRows + v * L::kLanes, kPanelRows, w);
         });
-    out += kBlockSteps * kPanelRows;
+    out += kBlockSteps<L> * kPanelRows;
     at += Format::kBlockBytes;
     scale += 2;
   }
@@ -151,20 +231,39 @@ inline void many_rows(const PanelJob& job, int64_t steps, const Piece& piece) {
   }
 }
 
-/// run.operator()<T>() for a number of rows that stays in registers; false for more.
-template <class L, int T = 1, class Run>
-[[gnu::always_inline]] inline bool with_few_rows(int64_t rows, const Run& run) {
-  if constexpr (T <= L::kMaxFewRows) {
-    if (rows != T) return with_few_rows<L, T + 1>(rows, run);
-    run.template operator()<T>();
-    return true;
+/// run.operator()<T>(job) for the number T of the job's rows, at most kMax.
+template <int kMax, int T = 1, class Run>
+[[gnu::always_inline]] inline void with_rows(const PanelJob& job, const Run& run) {
+  if constexpr (T < kMax) {
+    if (job.x.count != T) return with_rows<kMax, T + 1>(job, run);
   }
-  return false;
+  run.template operator()<T>(job);
+}
+
+/// with_rows() for groups of nearly the same size: from the second on, the panel comes from the
+/// second-level cache.
+template <int kMax, class Run>
+inline void in_groups(PanelJob job, const Run& run) {
+  int64_t left = job.x.count;
+  for (int64_t groups = (left + kMax - 1) / kMax; groups > 0; --groups) {
+    job.x.count = (left + groups - 1) / groups;
+    with_rows<kMax>(job, run);
+    if (job.x.index != nullptr) {
+      job.x.index += job.x.count;
+    } else {
+      job.x.data += job.x.count * kRunSteps;
+    }
+    job.y += job.x.count * job.y_stride;
+    left -= job.x.count;
+  }
 }
 
 template <class L, class Format>
 void pair_product(const PanelJob& job) {
-  if (with_few_rows<L>(job.x.count, [&]<int T>() { few_rows<L, Format, T>(job); })) return;
+  if (job.x.count <= L::kMaxGroupedRows) {
+    return in_groups<L::kMaxFewRows>(
+        job, []<int T>(const PanelJob& some) { few_rows<L, Format, T>(some); });
+  }
   const int64_t steps = job.cols / 2 * L::kStepsPerPair;
   many_rows<L, Order::kPairs>(job, steps, [&](int64_t first, int64_t count, float* memory) {
     convert<L, Format>(job, first, count, memory);
@@ -196,12 +295,21 @@ template <class L, int T>
       }
     }
   }
-  store_rows<L, T>(acc, job);
+  alignas(64) float sums[T * kPanelRows];
+  for (int t = 0; t < T; ++t) {
+    for (int v = 0; v < kVectors<L>; ++v)
+      L::store(sums + t * kPanelRows + v * L::kLanes, acc[t][v]);
+  }
+  store_rows(sums, T, job);
 }
 
 template <class L>
 void bf16_product(const PanelJob& job) {
-  if (with_few_rows<L>(job.x.count, [&]<int T>() { few_rows_bf16<L, T>(job); })) return;
+  constexpr int kMaxRows = L::kMaxSums / kVectors<L>;
+  constexpr int kMaxGroups = kMaxRows;  // more come from tiles in less time
+  if (job.x.count <= kMaxRows * kMaxGroups) {
+    return in_groups<kMaxRows>(job, []<int T>(const PanelJob& some) { few_rows_bf16<L, T>(some); });
+  }
   many_rows<L, Order::kAscending>(job, job.cols, [&](int64_t first, int64_t count, float* memory) {
     const uint8_t* at = job.data + first / 2 * kPanelRows * 4;
     for (int64_t k = 0; k < count; k += 2, at += kPanelRows * 4) {

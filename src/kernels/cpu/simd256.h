@@ -34,6 +34,9 @@ struct Simd256 {
     asm("vfmadd231ps %1, %2, %0" : "+x"(acc) : "x"(a), "x"(b));
     return acc;
   }
+  STOKER_INLINE Float add_product(Float a, const float* x, Float acc) {
+    return add_product(a, broadcast(x), acc);
+  }
   STOKER_INLINE Float mul(Float a, Float b) {
     return _mm256_mul_ps(a, b);
   }
@@ -109,6 +112,7 @@ struct Simd256 {
     even = _mm256_subs_epu16(even_words, scales);
     odd = _mm256_subs_epu16(odd_words, scales);
   }
+  template <int kRows>
   STOKER_INLINE void fp4(Word codes, Word scales, Word (&pairs)[4]) {
     const Word nibble = _mm256_set1_epi8(0x0F);
     fp4_of_nibbles(_mm256_and_si256(codes, nibble), scales, pairs[0], pairs[2]);

@@ -35,6 +35,12 @@ struct Simd512 {
     asm("vfmadd231ps %1, %2, %0" : "+v"(acc) : "v"(a), "v"(b));
     return acc;
   }
+  /// acc + a * *x. The value comes from memory with every product: where it is used with many
+  /// vectors, g++ 12 would keep it in a register and the sums in memory.
+  STOKER_INLINE Float add_product(Float a, const float* x, Float acc) {
+    asm("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(acc) : "m"(*x), "v"(a));
+    return acc;
+  }
   STOKER_INLINE Float mul(Float a, Float b) {
     return _mm512_mul_ps(a, b);
   }
@@ -104,6 +110,7 @@ struct Simd512 {
     return _mm512_or_si512(_mm512_slli_epi32(words, 7), _mm512_slli_epi32(words, 23));
   }
   /// 8 columns of 16 rows as pairs (t, t + 4), scaled, each a dword of two bf16.
+  template <int kRows>
   STOKER_INLINE void fp4(Word codes, Word scales, Word (&pairs)[4]) {
     const Word table = fp4_table();
     pairs[0] = _mm512_subs_epu16(_mm512_permutexvar_epi16(codes, table), scales);
