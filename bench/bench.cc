@@ -165,7 +165,7 @@ double seconds_per_entry(const ModelConfig& c, int64_t num_entries) {
   std::vector<float> q(static_cast<size_t>(kernels::arranged_floats(
       WeightFormat::kFp4Panel, level.bf16_pairs, static_cast<int64_t>(heads), dim)));
   std::vector<float> scratch(
-      static_cast<size_t>(kernels::index_scratch_floats(kRows, c.index_n_heads)));
+      static_cast<size_t>(kernels::index_scratch_floats(kRows, c.index_n_heads, c.index_head_dim)));
   std::vector<float> scores(static_cast<size_t>(kRows * num_entries));
   std::vector<int32_t> list(static_cast<size_t>(kernels::top_list_size(num_entries, c.index_topk)));
   std::vector<double> seconds;

@@ -258,7 +258,7 @@ void index_scores(benchmark::State& state, const Row& row) {
                            WeightFormat::kFp4Panel, kernels.bf16_pairs, kHeads, kDim)),
                        0.5F);
   std::vector<float> head_weights(kHeads, 0.25F);
-  std::vector<float> scratch(static_cast<size_t>(kernels::index_scratch_floats(1, kHeads)));
+  std::vector<float> scratch(static_cast<size_t>(kernels::index_scratch_floats(1, kHeads, kDim)));
   std::vector<float> scores(kKeys);
   const kernels::IndexJob job{{q.data(), kHeads, kHeads, nullptr},
                               head_weights.data(),

@@ -133,7 +133,8 @@ class IndexWork {
       : pool_(pool),
         keys_(4096, kDim, index_record_bytes(kDim), encode_index),
         head_weights_(random_values(kHeads)),
-        scratch_(static_cast<size_t>(pool.num_threads() * kScratch)),
+        scratch_floats_(index_scratch_floats(1, kHeads, kDim)),
+        scratch_(static_cast<size_t>(pool.num_threads() * scratch_floats_)),
         scores_(static_cast<size_t>(pool.num_threads() * keys_.count())) {
     const std::vector<float> q = random_values(kHeads * kDim);
     for (const bool pairs : {false, true}) {
@@ -158,7 +159,7 @@ class IndexWork {
                             kDim,
                             keys_.places(),
                             keys_.count(),
-                            scratch_.data() + worker * kScratch,
+                            scratch_.data() + worker * scratch_floats_,
                             scores_.data() + worker * keys_.count(),
                             keys_.count()});
     });
@@ -167,11 +168,11 @@ class IndexWork {
  private:
   static constexpr int32_t kHeads = 32;
   static constexpr int64_t kDim = 128;
-  static constexpr int64_t kScratch = (kDim + kHeads) * 64;  // index_scratch_floats(1, ...)
 
   WorkerPool& pool_;
   const Records keys_;
   const std::vector<float> head_weights_;
+  const int64_t scratch_floats_;
   std::vector<float> scratch_;  // for each worker
   std::vector<float> scores_;   // for each worker
   std::array<std::vector<float>, 2> arranged_;

@@ -155,7 +155,8 @@ void run(Selection& s, int64_t max_entries) {
   Arena& arena = s.step.work.arena();
   const int64_t threads = s.step.work.pool().num_threads();
   const std::span<RowGroup> groups = arena.take<RowGroup>(s.step.num_rows());
-  const int64_t scratch_floats = kernels::index_scratch_floats(kGroupRows, c.index_n_heads);
+  const int64_t scratch_floats =
+      kernels::index_scratch_floats(kGroupRows, c.index_n_heads, c.index_head_dim);
   const std::span<float> scratch = s.step.floats(threads * scratch_floats);
   // No more than there are.
   const int64_t room = kernels::choice_room(std::max(s.step.max_chosen, s.step.max_candidates));

@@ -25,7 +25,8 @@ int64_t Workspace::bytes_for(const ModelConfig& c, int num_threads, int64_t max_
   const int64_t keys = int64_t{c.sliding_window} + c.index_topk;
   const int64_t worker_floats =
       std::max(kernels::attend_scratch_floats(c.num_attention_heads, c.head_dim, keys) + 2 * keys,
-               kernels::index_scratch_floats(16, c.index_n_heads) + 4 * int64_t{c.index_topk});
+               kernels::index_scratch_floats(16, c.index_n_heads, c.index_head_dim) +
+                   4 * int64_t{c.index_topk});
   constexpr int64_t kScores = int64_t{1} << 20;
   return static_cast<int64_t>(sizeof(float)) *
          (max_rows * row_floats + num_threads * worker_floats + kScores);

@@ -135,8 +135,8 @@ int64_t attend_scratch_floats(int32_t heads, int64_t dim, int64_t num_keys) {
   return ((dim + 63) / 64 * 64 + num_keys + num_keys % 2 + 1) * lanes;
 }
 
-int64_t index_scratch_floats(int64_t rows, int32_t heads) {
-  return rows * heads * 64;
+int64_t index_scratch_floats(int64_t rows, int32_t heads, int64_t dim) {
+  return rows * heads * kPanelRows + packed_size(WeightFormat::kFp4Panel, 1, dim).data / 4;
 }
 
 }  // namespace stoker::kernels

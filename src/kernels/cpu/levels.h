@@ -88,7 +88,7 @@ struct IndexJob {
   int64_t dim = 0;                       ///< a multiple of 32
   const uint8_t* const* keys = nullptr;  ///< [n] index records
   int64_t n = 0;
-  float* scratch = nullptr;  ///< index_scratch_floats(rows, heads)
+  float* scratch = nullptr;  ///< index_scratch_floats(rows, heads, dim)
   float* scores = nullptr;
   int64_t stride = 0;
 };
@@ -133,6 +133,6 @@ void arrange(WeightFormat format, bool bf16_pairs, const float* x, int64_t cols,
 void arrange_parts(const float* x, int64_t cols, float* out);
 
 int64_t attend_scratch_floats(int32_t heads, int64_t dim, int64_t num_keys);
-int64_t index_scratch_floats(int64_t rows, int32_t heads);
+int64_t index_scratch_floats(int64_t rows, int32_t heads, int64_t dim);
 
 }  // namespace stoker::kernels

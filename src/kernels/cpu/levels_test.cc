@@ -322,27 +322,40 @@ TEST_P(LevelsTest, Attention) {
   }
 }
 
+// Also of sizes that a panel cannot hold, where the sign of a zero sum could show, and of NaN.
 TEST_P(LevelsTest, IndexScores) {
   Random random(5);
   struct Case {
     int64_t rows;
     int32_t heads;
     int64_t dim, keys;
+    float key_size = 1, query_size = 1;
   };
   for (const Case& at : {Case{1, 32, 128, 200},
                          {16, 32, 128, 64},
                          {3, 2, 32, 1},
                          {1, 1, 64, 77},
-                         {2, 5, 160, 130}}) {
-    const auto records =
-        random_records(at.keys, at.dim, index_record_bytes(at.dim), random, encode_index);
+                         {2, 5, 160, 130},
+                         {2, 4, 128, 130, 0x1p-100F},
+                         {2, 4, 128, 130, 0x1p100F},
+                         {2, 4, 128, 130, 1, 0x1p-60F},
+                         {2, 4, 128, 130, 0x1p-58F, 0x1p-70F},
+                         {1, 2, 64, 70, std::numeric_limits<float>::quiet_NaN()}}) {
+    std::vector<uint8_t> records;
+    for (int64_t i = 0; i < at.keys; ++i) {
+      std::vector<float> key = random.normals(at.dim);
+      for (float& value : key) value *= i % 3 == 0 ? at.key_size : 1;
+      records.resize(records.size() + static_cast<size_t>(index_record_bytes(at.dim)));
+      encode_index(key.data(), at.dim, records.data() + i * index_record_bytes(at.dim));
+    }
     const auto keys = pointers(records, index_record_bytes(at.dim));
     std::vector<float> q = random.normals(at.rows * at.heads * at.dim);
-    for (float& value : q) value = bf16_round(value);
+    for (float& value : q) value = bf16_round(value * at.query_size);
     const std::vector<float> weights = random.normals(at.rows * at.heads);
     const std::vector<float> ready =
         arranged(WeightFormat::kFp4Panel, *kernels_, q, at.rows * at.heads, at.dim);
-    std::vector<float> scratch(static_cast<size_t>(index_scratch_floats(at.rows, at.heads)));
+    std::vector<float> scratch(
+        static_cast<size_t>(index_scratch_floats(at.rows, at.heads, at.dim)));
     std::vector<float> scores(static_cast<size_t>(at.rows * at.keys));
     IndexJob job;
     job.q = {ready.data(), at.rows * at.heads, at.rows * at.heads, nullptr};
@@ -359,7 +372,8 @@ TEST_P(LevelsTest, IndexScores) {
     std::vector<float> want(scores.size());
     index_scores({q.data(), weights.data(), at.rows, at.heads, at.dim}, records.data(), at.keys,
                  want.data(), at.keys);
-    EXPECT_TRUE(same_bits(scores, want)) << at.rows << " rows, " << at.keys << " keys";
+    EXPECT_TRUE(same_bits(scores, want)) << at.rows << " rows, " << at.keys << " keys of size "
+                                         << at.key_size << ", queries of size " << at.query_size;
   }
 }
 

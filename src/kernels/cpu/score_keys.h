@@ -1,17 +1,23 @@
-// Index scores: 64 keys at a time are the lanes, the queries of all heads are the rows.
+// Index scores: 64 keys at a time become a panel of FP4 weights, which the queries of all heads are
+// multiplied with as activations are.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cpu/key_scale.h"
 #include "kernels/cpu/levels.h"
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/panel_product.h"
+#include "tensor/panels.h"
 
 namespace stoker::kernels {
 
-inline constexpr int64_t kLaneKeys = 64;
 inline constexpr int64_t kPartDims = 128;  // 64 bytes of codes: what one transposition takes
-inline constexpr int64_t kScaleDims = 32;  // that share a scale
+
+// Panels take -0 for +0. The sign of a sum that is zero could tell them apart, and only a sum that
+// is too small for a normal number leaves -0: from these sizes on there is none.
+inline constexpr uint8_t kLeastKeyScale = 67;         // 2^-60
+inline constexpr uint8_t kMostKeyScale = 191;         // of a panel
+inline constexpr uint32_t kLeastQueryHalf = 87 << 7;  // 2^-40, a bf16
 
 /// Codes of dims [first, first + 128) of up to L::kLanes keys as words [16, L::kLanes]; zeros where
 /// there is no key and behind `dim`.
@@ -33,78 +39,94 @@ inline void words_of_keys(const uint8_t* const* keys, int64_t count, int64_t fir
   L::transpose(codes, words, L::kLanes * 4);
 }
 
-/// Words [16, 64] of 128 dims from `first` on of up to 64 keys.
+/// Panel of up to 64 keys; false where it cannot hold a scale. What is behind the last key counts
+/// as zeros.
 template <class L>
-inline void words_of_panel(const uint8_t* const* keys, int64_t count, int64_t first, int64_t dim,
-                           uint8_t* words) {
-  uint8_t some[16 * L::kLanes * 4];
-  for (int64_t lane = 0; lane < kLaneKeys; lane += L::kLanes) {
-    words_of_keys<L>(keys + lane, count - lane, first, dim, some);
-    for (int64_t word = 0; word < 16; ++word) {
-      __builtin_memcpy(words + (word * kLaneKeys + lane) * 4, some + word * L::kLanes * 4,
-                       L::kLanes * 4);
+inline bool panel_of_keys(const uint8_t* const* keys, int64_t count, int64_t dim, uint8_t* panel) {
+  alignas(64) uint8_t words[16 * L::kLanes * 4];
+  for (int64_t first = 0; first < dim; first += kPartDims) {
+    const int64_t left = (dim - first) / 8;
+    for (int64_t lane = 0; lane < kPanelRows; lane += L::kLanes) {
+      words_of_keys<L>(keys + lane, count - lane, first, dim, words);
+      for (int64_t word = 0; word < (left < 16 ? left : 16); ++word) {
+        const int64_t at = first / 8 + word;
+        uint8_t* block = panel + at / 4 * kFp4BlockBytes + kPanelRows;
+        __builtin_memcpy(block + (at % 4 * kPanelRows + lane) * 4, words + word * L::kLanes * 4,
+                         L::kLanes * 4);
+      }
     }
   }
+  const int64_t blocks = dim / kPanelBlock;
+  uint8_t most = 0;  // of what panels store, kMostKeyScale - scale: beyond it wraps around
+  for (int64_t i = 0; i < kPanelRows; ++i) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      const uint8_t scale = i < count ? keys[i][dim / 2 + block] : kMostKeyScale;
+      const auto stored = static_cast<uint8_t>(kMostKeyScale - scale);
+      panel[block * kFp4BlockBytes + i] = stored;
+      most = most < stored ? stored : most;
+    }
+  }
+  return most <= kMostKeyScale - kLeastKeyScale;
 }
 
-/// Scales [64] of the block of 32 dims from `first` on of up to 64 keys; 1 where there is no key.
-inline void scales_of_panel(const uint8_t* const* keys, int64_t count, int64_t first, int64_t dim,
-                            float* scales) {
-  for (int64_t i = 0; i < kLaneKeys; ++i)
-    scales[i] = i < count ? key_scale(keys[i][dim / 2 + first / kScaleDims]) : 1.0F;
-}
-
-/// 32 dims of a panel, words [4, 64] and scales [64], as steps [16 * L::kStepsPerPair, 64] of pairs
-/// (t, t + 4) of every 8 dims.
+/// The half `half` of a step of pairs, or the step of a column, as a bf16.
 template <class L>
-inline void steps_of_block(const uint8_t* words, const float* scales, float* out) {
-  for (int64_t lane = 0; lane < kLaneKeys; lane += L::kLanes) {
-    const auto scale = L::load(scales + lane);
-    for (int64_t word = 0; word < 4; ++word) {
-      const auto codes = L::load_words(words + (word * kLaneKeys + lane) * 4);
-      float* to = out + word * 4 * L::kStepsPerPair * kLaneKeys + lane;
-      const auto store = [&](int64_t pair, auto low, auto high) __attribute__((always_inline)) {
-        L::store_pair(to + pair * L::kStepsPerPair * kLaneKeys, kLaneKeys,
-                      L::of_floats(L::mul(low, scale), L::mul(high, scale)));
+[[gnu::always_inline]] inline uint32_t query_half(const float* row, int64_t all, int64_t column) {
+  const int64_t step = L::kStepsPerPair == 1 ? column / 2 : column;
+  uint32_t bits;
+  __builtin_memcpy(&bits, row + step / kRunSteps * all * kRunSteps + step % kRunSteps, 4);
+  return L::kStepsPerPair == 1 && column % 2 == 0 ? bits & 0xFFFF : bits >> 16;
+}
+
+/// Whether every number of the queries is a zero or large enough for panels.
+template <class L>
+inline bool queries_fit(const IndexJob& job) {
+  constexpr int64_t kHalves = L::kStepsPerPair == 1 ? 2 : 1;  // of a step, the upper one last
+  const int64_t steps = job.dim / 2 * L::kStepsPerPair;
+  bool fit = true;
+  for (int64_t query = 0; query < job.rows * job.heads; ++query) {
+    for (int64_t first = 0; first < steps; first += kRunSteps) {
+      uint16_t halves[2 * kRunSteps];
+      __builtin_memcpy(halves, job.q.row(query) + first / kRunSteps * job.q.all * kRunSteps,
+                       sizeof halves);
+      const int64_t count = 2 * (steps - first < kRunSteps ? steps - first : kRunSteps);
+      uint16_t num_small = 0;
+      for (int64_t i = 2 - kHalves; i < count; i += 3 - kHalves) {
+        const auto before = static_cast<uint16_t>((halves[i] & 0x7FFF) - 1);  // a zero wraps around
+        num_small = static_cast<uint16_t>(num_small + (before < kLeastQueryHalf - 1));
+      }
+      fit = fit && num_small == 0;
+    }
+  }
+  return fit;
+}
+
+/// Dots [queries, 64] of up to 64 keys, one by one.
+template <class L>
+inline void plain_dots(const IndexJob& job, const uint8_t* const* keys, int64_t count,
+                       float* dots) {
+  static constexpr float kValues[16] = {0,    .5F,  1,  1.5F,  2,  3,  4,  6,
+                                        -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6};
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t query = 0; query < job.rows * job.heads; ++query) {
+      const float* row = job.q.row(query);
+      const auto add = [&](int64_t place, int64_t column, float sum) {
+        const int nibble = keys[i][column / 2] >> (column % 2 * 4) & 15;
+        const float key = kValues[nibble] * key_scale(keys[i][job.dim / 2 + column / kPanelBlock]);
+        const uint32_t bits = query_half<L>(row, job.q.all, place) << 16;
+        float value;
+        __builtin_memcpy(&value, &bits, sizeof value);
+        return __builtin_fmaf(key, value, sum);
       };
-      store(0, L::template e2m1_at<0>(codes), L::template e2m1_at<4>(codes));
-      store(1, L::template e2m1_at<1>(codes), L::template e2m1_at<5>(codes));
-      store(2, L::template e2m1_at<2>(codes), L::template e2m1_at<6>(codes));
-      store(3, L::template e2m1_at<3>(codes), L::template e2m1_at<7>(codes));
+      float sum = 0;
+      for (int64_t first = 0; first < job.dim; first += 8) {
+        for (int64_t t = 0; t < 4; ++t) {  // columns t and t + 4 are in places 2 t and 2 t + 1
+          sum = add(first + 2 * t + 1, first + t + 4, sum);
+          sum = add(first + 2 * t, first + t, sum);
+        }
+      }
+      dots[query * kPanelRows + i] = sum;
     }
-  }
-}
-
-/// Adds what dims [first, first + 128) of 64 keys give to the dots [queries, 64] of all queries, a
-/// run of steps at a time.
-template <class L>
-inline void add_dims(const IndexJob& job, const uint8_t* const* keys, int64_t count, int64_t first,
-                     float* dots) {
-  constexpr int64_t kBlockSteps = kScaleDims / 2 * L::kStepsPerPair;
-  constexpr int64_t kBlocksPerRun = kRunSteps / kBlockSteps;
-  const int64_t num_queries = job.rows * job.heads;
-  const int64_t blocks = (job.dim - first < kPartDims ? job.dim - first : kPartDims) / kScaleDims;
-  alignas(64) uint8_t words[16 * kLaneKeys * 4];
-  alignas(64) float piece[kRunSteps * kLaneKeys];
-  words_of_panel<L>(keys, count, first, job.dim, words);
-  for (int64_t block = 0; block < blocks; block += kBlocksPerRun) {
-    const int64_t together = blocks - block < kBlocksPerRun ? blocks - block : kBlocksPerRun;
-    for (int64_t i = 0; i < together; ++i) {
-      float scales[kLaneKeys];
-      scales_of_panel(keys, count, first + (block + i) * kScaleDims, job.dim, scales);
-      steps_of_block<L>(words + (block + i) * 4 * kLaneKeys * 4, scales,
-                        piece + i * kBlockSteps * kLaneKeys);
-    }
-    TileArgs args;
-    args.w = piece;
-    args.w_stride = kLaneKeys;
-    args.x = job.q.data + (first / kScaleDims + block) * kBlockSteps * job.q.all;
-    args.x_row = kRunSteps;
-    args.x_step = 1;
-    args.steps = together * kBlockSteps;
-    args.acc = dots;
-    args.acc_row = kLaneKeys;
-    tiles<L, Order::kPairs>(num_queries, (count + 15) / 16 * 16, args);
   }
 }
 
@@ -112,15 +134,18 @@ inline void add_dims(const IndexJob& job, const uint8_t* const* keys, int64_t co
 template <class L>
 inline void weigh(const float* dots, const float* weights, int32_t heads, int64_t count,
                   float* scores) {
-  alignas(64) float out[kLaneKeys];
-  for (int64_t lane = 0; lane < count; lane += L::kLanes) {
-    auto sum = L::mul(L::broadcast(weights), L::max(L::zero(), L::load(dots + lane)));
-    for (int32_t head = 1; head < heads; ++head) {
-      const auto positive = L::max(L::zero(), L::load(dots + head * kLaneKeys + lane));
-      sum = L::fma(L::broadcast(weights + head), positive, sum);
+  typename L::Float sums[kVectors<L>];
+  for (int32_t head = 0; head < heads; ++head) {
+    const auto weight = L::broadcast(weights + head);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors<L>; ++v) {
+      const auto dot = L::load(dots + head * kPanelRows + v * L::kLanes);
+      const auto positive = L::max(L::zero(), dot);
+      sums[v] = head == 0 ? L::mul(weight, positive) : L::fma(weight, positive, sums[v]);
     }
-    L::store(out + lane, sum);
   }
+  alignas(64) float out[kPanelRows];
+  for (int v = 0; v < kVectors<L>; ++v) L::store(out + v * L::kLanes, sums[v]);
   __builtin_memcpy(scores, out, static_cast<size_t>(count) * sizeof(float));
 }
 
@@ -128,13 +153,26 @@ template <class L>
 void score_keys(const IndexJob& job) {
   const int64_t num_queries = job.rows * job.heads;
   float* dots = job.scratch;
-  for (int64_t first = 0; first < job.n; first += kLaneKeys) {
-    const int64_t count = job.n - first < kLaneKeys ? job.n - first : kLaneKeys;
-    __builtin_memset(dots, 0, static_cast<size_t>(num_queries * kLaneKeys) * sizeof(float));
-    for (int64_t dim = 0; dim < job.dim; dim += kPartDims)
-      add_dims<L>(job, job.keys + first, count, dim, dots);
+  auto* panel = reinterpret_cast<uint8_t*>(dots + num_queries * kPanelRows);
+  PanelJob product;
+  product.data = panel;
+  product.cols = job.dim;
+  product.x = job.q;
+  product.y = dots;
+  product.y_stride = kPanelRows;
+  product.width = kPanelRows;
+  const bool fits = queries_fit<L>(job);
+  for (int64_t first = 0; first < job.n; first += kPanelRows) {
+    const int64_t count = job.n - first < kPanelRows ? job.n - first : kPanelRows;
+    for (int64_t i = first + kPanelRows; i < first + 2 * kPanelRows && i < job.n; ++i)
+      __builtin_prefetch(job.keys[i]);
+    if (fits && panel_of_keys<L>(job.keys + first, count, job.dim, panel)) {
+      pair_product<L, Fp4Panel<L>>(product);
+    } else {
+      plain_dots<L>(job, job.keys + first, count, dots);
+    }
     for (int64_t row = 0; row < job.rows; ++row) {
-      weigh<L>(dots + row * job.heads * kLaneKeys, job.weights + row * job.heads, job.heads, count,
+      weigh<L>(dots + row * job.heads * kPanelRows, job.weights + row * job.heads, job.heads, count,
                job.scores + row * job.stride + first);
     }
   }

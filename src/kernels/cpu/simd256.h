@@ -144,11 +144,6 @@ struct Simd256 {
     const Word sign = _mm256_slli_epi32(_mm256_srli_epi32(index, 3), 31);
     return _mm256_xor_ps(_mm256_permutevar8x32_ps(table, index), _mm256_castsi256_ps(sign));
   }
-  /// Values of nibble `kNibble` of each dword.
-  template <int kNibble>
-  STOKER_INLINE Float e2m1_at(Word codes) {
-    return e2m1_of(_mm256_srli_epi32(codes, 4 * kNibble));
-  }
   STOKER_INLINE void e2m1(const uint8_t* codes, Float& even, Float& odd) {
     const Word bytes =
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));

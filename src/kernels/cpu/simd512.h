@@ -145,11 +145,6 @@ struct Simd512 {
   STOKER_INLINE Float e2m1_table() {
     return _mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -.5F, -1, -1.5F, -2, -3, -4, -6);
   }
-  /// Values of nibble `kNibble` of each dword.
-  template <int kNibble>
-  STOKER_INLINE Float e2m1_at(Word codes) {
-    return _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4 * kNibble), e2m1_table());
-  }
   /// Values of 32 e2m1 codes in 16 bytes, the even ones, which are in the low nibbles, and the odd.
   STOKER_INLINE void e2m1(const uint8_t* codes, Float& even, Float& odd) {
     const Word bytes =
