@@ -188,25 +188,23 @@ void level_decode(benchmark::State& state, const Row& row, Isa isa, WeightFormat
   report(state, row, ratios, reads, std::string(kernels::isa_name(isa)) + " against a plain read");
 }
 
-std::vector<std::vector<uint8_t>> records(int64_t n, int64_t dim, int64_t bytes,
-                                          void (*encode)(const float*, int64_t, uint8_t*)) {
-  std::mt19937 random(3);
-  std::normal_distribution<float> normal;
-  std::vector<float> x(static_cast<size_t>(dim));
-  std::vector<std::vector<uint8_t>> out;
-  for (int64_t i = 0; i < n; ++i) {
-    for (float& value : x) value = normal(random);
-    out.emplace_back(static_cast<size_t>(bytes));
-    encode(x.data(), dim, out.back().data());
+// Records of random vectors, one after the other, as blocks of a sequence have them.
+struct Records {
+  Records(int64_t n, int64_t dim, int64_t bytes, void (*encode)(const float*, int64_t, uint8_t*))
+      : data(static_cast<size_t>(n * bytes)) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    std::vector<float> x(static_cast<size_t>(dim));
+    for (int64_t i = 0; i < n; ++i) {
+      for (float& value : x) value = normal(random);
+      encode(x.data(), dim, data.data() + i * bytes);
+      places.push_back(data.data() + i * bytes);
+    }
   }
-  return out;
-}
 
-std::vector<const uint8_t*> places(const std::vector<std::vector<uint8_t>>& all) {
-  std::vector<const uint8_t*> out;
-  for (const auto& one : all) out.push_back(one.data());
-  return out;
-}
+  std::vector<uint8_t> data;
+  std::vector<const uint8_t*> places;
+};
 
 // `flops` operations of a level's kernel on one thread, by turns with the fastest product loop.
 void against_peak(benchmark::State& state, const Row& row, const Kernels& kernels, double flops,
@@ -228,19 +226,18 @@ void attention(benchmark::State& state, const Row& row) {
   constexpr int64_t kDim = 512;
   const FlushDenormals flush;
   const Kernels& kernels = *kernels::default_plan()->rest;
-  const auto window = records(128, kDim, window_record_bytes(kDim), encode_window);
-  const auto latents = records(512, kDim, latent_record_bytes(kDim), encode_latent);
-  const auto window_at = places(window);
-  const auto latents_at = places(latents);
+  const Records window(128, kDim, window_record_bytes(kDim), encode_window);
+  const Records latents(512, kDim, latent_record_bytes(kDim), encode_latent);
   std::vector<float> q(kHeads * kDim, 0.015625F);
   std::vector<float> sink(kHeads, 0.5F);
   std::vector<float> out(q.size());
   std::vector<float> scratch(
       static_cast<size_t>(kernels::attend_scratch_floats(kHeads, kDim, 640)));
-  const kernels::AttendJob job{q.data(),       {window_at.data(), 128, latents_at.data(), 512},
-                               sink.data(),    kHeads,
-                               kDim,           0.044F,
-                               scratch.data(), out.data()};
+  const kernels::AttendJob job{
+      q.data(),       {window.places.data(), 128, latents.places.data(), 512},
+      sink.data(),    kHeads,
+      kDim,           0.044F,
+      scratch.data(), out.data()};
   against_peak(state, row, kernels, 4.0 * kHeads * kDim * 640 * 50, [&] {
     for (int i = 0; i < 50; ++i) kernels.attend(job);
   });
@@ -252,8 +249,7 @@ void index_scores(benchmark::State& state, const Row& row) {
   constexpr int64_t kKeys = 65536;
   const FlushDenormals flush;
   const Kernels& kernels = *kernels::default_plan()->index_scores;
-  const auto keys = records(kKeys, kDim, index_record_bytes(kDim), encode_index);
-  const auto keys_at = places(keys);
+  const Records keys(kKeys, kDim, index_record_bytes(kDim), encode_index);
   std::vector<float> q(static_cast<size_t>(kernels::arranged_floats(
                            WeightFormat::kFp4Panel, kernels.bf16_pairs, kHeads, kDim)),
                        0.5F);
@@ -265,7 +261,7 @@ void index_scores(benchmark::State& state, const Row& row) {
                               1,
                               kHeads,
                               kDim,
-                              keys_at.data(),
+                              keys.places.data(),
                               kKeys,
                               scratch.data(),
                               scores.data(),
