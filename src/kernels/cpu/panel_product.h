@@ -161,27 +161,28 @@ constexpr int few_rows_vectors() {
 
 template <class L, class Format, int T>
 [[gnu::noinline]] void few_rows(const PanelJob& job) {
-  constexpr int V = few_rows_vectors<L, T>();
+  constexpr int kTogether = few_rows_vectors<L, T>();
   alignas(64) float sums[T * kPanelRows] = {};
   alignas(64) float copies[T * kRunSteps];
   const int64_t runs = (job.cols / 2 * L::kStepsPerPair + kRunSteps - 1) / kRunSteps;
-  if constexpr (V == kVectors<L>) {
-    typename L::Float acc[T][V];
+  if constexpr (kTogether == kVectors<L>) {
+    typename L::Float acc[T][kTogether];
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) acc[t][v] = L::zero();
+      for (int v = 0; v < kTogether; ++v) acc[t][v] = L::zero();
     }
     for (int64_t run = 0; run < runs; ++run)
-      add_run<L, Format, T, 0, V>(job, run, run_of_rows<T>(job.x, run, copies), acc);
+      add_run<L, Format, T, 0, kTogether>(job, run, run_of_rows<T>(job.x, run, copies), acc);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) L::store(sums + t * kPanelRows + v * L::kLanes, acc[t][v]);
+      for (int v = 0; v < kTogether; ++v)
+        L::store(sums + t * kPanelRows + v * L::kLanes, acc[t][v]);
     }
   } else {
     for (int64_t run = 0; run < runs; ++run)
-      add_run_by_parts<L, Format, T, V>(job, run, run_of_rows<T>(job.x, run, copies), sums);
+      add_run_by_parts<L, Format, T, kTogether>(job, run, run_of_rows<T>(job.x, run, copies), sums);
   }
   store_rows(sums, T, job);
 }
