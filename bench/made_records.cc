@@ -55,7 +55,7 @@ void make_context(SequenceState& state, const KvShape& shape, int64_t tokens) {
     for (int64_t position = tokens - shape.window; position < tokens; ++position)
       rows.put(position + ring, state.window_row(ring, position));
   }
-  for (int32_t i = 0; i < shape.history; ++i) state.push_history(i);
+  for (int32_t i = 0; i < shape.history; ++i) state.set_history(tokens - shape.history + i, i);
   state.advance(tokens - state.length());
 }
 

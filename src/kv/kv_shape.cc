@@ -31,12 +31,17 @@ int64_t KvShape::block_bytes() const {
       aligned(latents_offset(sources.size())));  // never 0, so that blocks can be counted
 }
 
+int64_t KvShape::open_rows(size_t source) const {
+  const int32_t ratio = sources[source].ratio;
+  return ratio > 1 ? ratio - 1 + max_drafts : 0;
+}
+
 int64_t KvShape::open_group_bytes(size_t source) const {
-  return int64_t{sources[source].ratio - 1} * 2 * head_dim * int64_t{sizeof(float)};
+  return open_rows(source) * 2 * head_dim * int64_t{sizeof(float)};
 }
 
 int64_t KvShape::open_group_offset(size_t source) const {
-  int64_t offset = aligned(history * int64_t{sizeof(int32_t)});
+  int64_t offset = aligned(history_offset() + history_rows() * int64_t{sizeof(int32_t)});
   for (size_t i = 0; i < source; ++i) offset += open_group_bytes(i);
   return offset;
 }

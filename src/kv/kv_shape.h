@@ -20,10 +20,15 @@ struct KvShape {
   /// Rings, from the first, that every row fills. Those behind them are left out for the rows that
   /// bounded replay does not run through the late layers; num_rings where there are no such rows.
   int32_t num_early_rings = 0;
+  int32_t num_draft_rings = 0;  ///< rings of draft stages, the last ones
+  /// Positions by which a sequence can be rolled back: a draft round's most tokens. What a slot
+  /// keeps by position it keeps for so many positions more than are read, so that what is rolled
+  /// back has overwritten nothing.
+  int32_t max_drafts = 0;
   int32_t head_dim = 0;        ///< multiple of 32
   int32_t index_head_dim = 0;  ///< multiple of 32
-  int32_t window = 0;          ///< rows of each ring, the current one included
-  int32_t history = 0;  ///< Engram classes kept: the largest n-gram less one; 0 without Engram
+  int32_t window = 0;          ///< rows of a ring that a position sees, itself included
+  int32_t history = 0;  ///< Engram classes that are read: the largest n-gram less one; 0 without
   struct Source {
     int32_t layer = 0;
     int32_t ratio = 1;  ///< tokens in a group; divides kBlockTokens
@@ -45,12 +50,18 @@ struct KvShape {
   int64_t latents_offset(size_t source) const;
   int64_t index_keys_offset(size_t source) const;
 
-  /// The fixed part of a sequence, its slot: the history, the open groups by source (kv rows, then
-  /// gate rows), then the rings.
+  /// The fixed part of a sequence, its slot: where the draft rings begin to be filled (with draft
+  /// rings), the history, the open groups by source (kv rows, then gate rows), then the rings. In
+  /// each part, position p lies at p modulo its rows.
+  int64_t history_rows() const { return int64_t{history} + max_drafts; }
+  int64_t history_offset() const { return num_draft_rings > 0 ? int64_t{sizeof(int64_t)} : 0; }
+  /// Tokens of the open group, and of what rolling back may open again.
+  int64_t open_rows(size_t source) const;
   int64_t open_group_bytes(size_t source) const;
   int64_t open_group_offset(size_t source) const;
   int64_t rings_offset() const;
-  int64_t ring_bytes() const { return window * window_record(); }
+  int64_t ring_rows() const { return int64_t{window} + max_drafts; }
+  int64_t ring_bytes() const { return ring_rows() * window_record(); }
   int64_t slot_bytes() const;
 
   /// A slot ends its early part with the last early ring; the late part is the rest, and may be

@@ -78,7 +78,7 @@ class PrefixCacheTest : public ::testing::Test {
   void image_at(const User& user, int64_t position, bool whole) {
     const auto image = cache_->take_image(whole);
     ASSERT_TRUE(image);
-    cache_->view(*image).history()[0] = static_cast<int32_t>(position);
+    cache_->view(*image).set_history(position - 2, static_cast<int32_t>(position));
     cache_->add_image(user.path, position, *image);
   }
 

@@ -7,18 +7,35 @@
 #include "base/check.h"
 
 namespace stoker {
+namespace {
+
+// Where a slot has a ring's row of a position, counted from the rings.
+int64_t ring_offset(const KvShape& shape, int32_t ring, int64_t position) {
+  return ring * shape.ring_bytes() + position % shape.ring_rows() * shape.window_record();
+}
+
+// Where a slot has the class of a position; the shape has a history.
+int32_t* history_at(const KvShape& shape, uint8_t* slot, int64_t position) {
+  return reinterpret_cast<int32_t*>(slot + shape.history_offset()) +
+         position % shape.history_rows();
+}
+
+}  // namespace
 
 uint8_t* SlotImage::window_row(int32_t ring, int64_t position) const {
-  const int64_t offset =
-      ring * shape_->ring_bytes() + position % shape_->window * shape_->window_record();
+  const int64_t offset = ring_offset(*shape_, ring, position);
   if (ring < shape_->num_early_rings || !shape_->has_late_rings())
     return early_ + shape_->rings_offset() + offset;
   if (late_ == nullptr) return nullptr;
   return late_ + offset - shape_->num_early_rings * shape_->ring_bytes();
 }
 
-int32_t* SlotImage::history() const {
-  return reinterpret_cast<int32_t*>(early_);
+void SlotImage::set_history(int64_t position, int32_t token_class) const {
+  *history_at(*shape_, early_, position) = token_class;
+}
+
+void SlotImage::set_draft_from(int64_t position) const {
+  *reinterpret_cast<int64_t*>(early_) = position;
 }
 
 std::optional<SequenceState> SequenceState::create(KvStore& store, int64_t max_blocks) {
@@ -30,7 +47,6 @@ std::optional<SequenceState> SequenceState::create(KvStore& store, int64_t max_b
 SequenceState::SequenceState(KvStore& store, SlotId slot, int64_t max_blocks)
     : store_(&store), slot_(slot) {
   blocks_.reserve(static_cast<size_t>(max_blocks));
-  std::fill_n(history_data(), store.shape().history, kNoToken);
 }
 
 SequenceState::SequenceState(SequenceState&& other) noexcept
@@ -58,6 +74,14 @@ SequenceState::~SequenceState() {
 void SequenceState::give_back() {
   for (const BlockId block : blocks_) store_->release_block(block);
   store_->release_slot(slot_);
+}
+
+void SequenceState::roll_back(int64_t rows) {
+  CHECK(rows >= 0 && rows <= store_->shape().max_drafts && rows <= length_ - shared_until_,
+        "no more is rolled back than was drafted");
+  length_ -= rows;
+  if (draft_from() > length_) set_draft_from(length_);
+  for (; blocks_missing(length_) < 0; blocks_.pop_back()) store_->release_block(blocks_.back());
 }
 
 bool SequenceState::reserve(int64_t positions) {
@@ -89,19 +113,27 @@ void SequenceState::restore(const SlotImage& image, int64_t length) {
   CHECK(length % kBlockTokens == 0 && blocks_missing(length) <= 0,
         "an image ends with a block that is there");
   const KvShape& shape = store_->shape();
-  uint8_t* slot = store_->slot(slot_);
-  std::memcpy(slot, image.early(), static_cast<size_t>(shape.early_bytes()));
+  std::memcpy(slot(), image.early(), static_cast<size_t>(shape.early_bytes()));
   if (image.late() != nullptr) {
-    std::memcpy(slot + shape.early_bytes(), image.late(), static_cast<size_t>(shape.late_bytes()));
+    std::memcpy(slot() + shape.early_bytes(), image.late(),
+                static_cast<size_t>(shape.late_bytes()));
   }
   length_ = length;
+  if (!image.is_whole()) set_draft_from(length);
+}
+
+int64_t SequenceState::draft_from() const {
+  return store_->shape().num_draft_rings > 0 ? *reinterpret_cast<const int64_t*>(slot()) : 0;
+}
+
+void SequenceState::set_draft_from(int64_t position) {
+  if (store_->shape().num_draft_rings > 0) *reinterpret_cast<int64_t*>(slot()) = position;
 }
 
 const uint8_t* SequenceState::window_row(int32_t layer, int64_t position) const {
   DCHECK(position >= 0, "positions start at 0");
   const KvShape& shape = store_->shape();
-  return store_->slot(slot_) + shape.rings_offset() + layer * shape.ring_bytes() +
-         position % shape.window * shape.window_record();
+  return slot() + shape.rings_offset() + ring_offset(shape, layer, position);
 }
 
 uint8_t* SequenceState::window_row(int32_t layer, int64_t position) {
@@ -140,35 +172,28 @@ int64_t SequenceState::entries_together(size_t source, int64_t entry) const {
   return per_block - entry % per_block;
 }
 
-float* SequenceState::open_kv(size_t source) {
-  return reinterpret_cast<float*>(store_->slot(slot_) + store_->shape().open_group_offset(source));
-}
-
-float* SequenceState::open_gate(size_t source) {
+float* SequenceState::open_row(size_t source, int64_t position) const {
   const KvShape& shape = store_->shape();
-  return open_kv(source) + int64_t{shape.sources[source].ratio - 1} * shape.head_dim;
+  return reinterpret_cast<float*>(slot() + shape.open_group_offset(source)) +
+         position % shape.open_rows(source) * shape.head_dim;
 }
 
-int32_t SequenceState::num_open(size_t source) const {
-  return static_cast<int32_t>(length_ % store_->shape().sources[source].ratio);
+float* SequenceState::open_kv(size_t source, int64_t position) {
+  return open_row(source, position);
 }
 
-int32_t* SequenceState::history_data() const {
-  return reinterpret_cast<int32_t*>(store_->slot(slot_));
+float* SequenceState::open_gate(size_t source, int64_t position) {
+  const KvShape& shape = store_->shape();
+  return open_row(source, position) + shape.open_rows(source) * shape.head_dim;
 }
 
 int32_t SequenceState::history(int32_t back) const {
-  const int32_t kept = store_->shape().history;
-  DCHECK(back >= 1 && back <= kept, "the history reaches that far");
-  return history_data()[kept - back];
+  DCHECK(back >= 1 && back <= history_size(), "the history reaches that far");
+  return back > length_ ? kNoToken : *history_at(store_->shape(), slot(), length_ - back);
 }
 
-void SequenceState::push_history(int32_t token_class) {
-  const int32_t kept = store_->shape().history;
-  if (kept == 0) return;
-  int32_t* classes = history_data();
-  std::copy(classes + 1, classes + kept, classes);
-  classes[kept - 1] = token_class;
+void SequenceState::set_history(int64_t position, int32_t token_class) {
+  *history_at(store_->shape(), slot(), position) = token_class;
 }
 
 }  // namespace stoker

@@ -24,8 +24,10 @@ class SlotImage {
   bool is_whole() const { return late_ != nullptr || !shape_->has_late_rings(); }
   /// The row of a position in [n - window, n); null for a late ring that is not held.
   uint8_t* window_row(int32_t ring, int64_t position) const;
-  /// [history] classes, oldest first.
-  int32_t* history() const;
+  /// The class of a position in [n - history, n).
+  void set_history(int64_t position, int32_t token_class) const;
+  /// With draft rings.
+  void set_draft_from(int64_t position) const;
   const uint8_t* early() const { return early_; }
   const uint8_t* late() const { return late_; }
 
@@ -53,6 +55,9 @@ class SequenceState {
   int64_t length() const { return length_; }
   /// The model ran `rows` more positions.
   void advance(int64_t rows) { length_ += rows; }
+  /// As if the last `rows` positions, at most max_drafts of the latest step's, had never been run.
+  /// Gives back the blocks that only they needed.
+  void roll_back(int64_t rows);
 
   /// Takes blocks until positions 0 .. positions - 1 have a place. False where the store has not
   /// enough; what it took until then stays.
@@ -80,10 +85,16 @@ class SequenceState {
   int64_t late_from() const { return late_from_; }
   void set_late_from(int64_t position) { late_from_ = position; }
 
-  /// The window record of a layer at a position: one slot of its ring, which holds the last
-  /// `window` positions.
+  /// Draft rings have rows for the positions from this one to the end, as far as these are in
+  /// reach; none if it is the length. 0 without draft rings.
+  int64_t draft_from() const;
+  void set_draft_from(int64_t position);
+
+  /// The window record of a layer or draft stage at a position.
   uint8_t* window_row(int32_t layer, int64_t position);
   const uint8_t* window_row(int32_t layer, int64_t position) const;
+  /// Positions that a ring has room for: those that are seen and those that may be rolled back.
+  int64_t num_ring_rows() const { return store_->shape().ring_rows(); }
 
   /// Records of entry (closed group) `entry` of the KV source number `source`; its position is
   /// reserved.
@@ -95,17 +106,19 @@ class SequenceState {
   /// its block.
   int64_t entries_together(size_t source, int64_t entry) const;
 
-  /// The tokens of the open group of a source, (length mod ratio) rows of head_dim each:
-  /// projections and gates. Room for ratio - 1 rows.
-  float* open_kv(size_t source);
-  float* open_gate(size_t source);
-  int32_t num_open(size_t source) const;
+  /// Projection and gate, [head_dim] each, of a token of a source's open group, which is the last
+  /// (length mod ratio) positions, or of one that may be open again. There is room for the last
+  /// num_open_rows() positions.
+  float* open_kv(size_t source, int64_t position);
+  float* open_gate(size_t source, int64_t position);
+  int64_t num_open_rows(size_t source) const { return store_->shape().open_rows(source); }
 
   /// Engram class of the token `back` positions before the end (1 is the last one); kNoToken where
   /// there is none.
   int32_t history(int32_t back) const;
   int32_t history_size() const { return store_->shape().history; }
-  void push_history(int32_t token_class);
+  /// The class of a position among the last `history` ones or behind the end.
+  void set_history(int64_t position, int32_t token_class);
 
   static constexpr int32_t kNoToken = -1;
 
@@ -113,7 +126,8 @@ class SequenceState {
   SequenceState(KvStore& store, SlotId slot, int64_t max_blocks);
   void give_back();
   uint8_t* in_block(size_t source, int64_t entry, int64_t offset, int64_t record) const;
-  int32_t* history_data() const;
+  uint8_t* slot() const { return store_->slot(slot_); }
+  float* open_row(size_t source, int64_t position) const;
 
   KvStore* store_;  // null: moved from
   SlotId slot_;

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace stoker {
 namespace {
@@ -45,11 +49,13 @@ TEST_F(SequenceStateTest, RingsKeepTheLastWindowOfEachLayer) {
 TEST_F(SequenceStateTest, HistoryHasTheNewestFirst) {
   SequenceState s = state();
   EXPECT_EQ(s.history(1), SequenceState::kNoToken);
-  s.push_history(5);
+  s.set_history(0, 5);
+  s.advance(1);
   EXPECT_EQ(s.history(1), 5);
   EXPECT_EQ(s.history(2), SequenceState::kNoToken);
-  s.push_history(6);
-  s.push_history(7);
+  s.set_history(1, 6);
+  s.set_history(2, 7);
+  s.advance(2);
   EXPECT_EQ(s.history(1), 7);
   EXPECT_EQ(s.history(2), 6);
 }
@@ -80,14 +86,122 @@ TEST_F(SequenceStateTest, EntriesOfEverySourceHaveTheirOwnPlaceAcrossBlocks) {
       << "one record after the other";
 }
 
-TEST_F(SequenceStateTest, OpenGroupsFollowTheLength) {
+TEST_F(SequenceStateTest, OpenGroupsHaveRoomForAllTokensButTheLast) {
   SequenceState s = state();
-  s.advance(5);
-  EXPECT_EQ(s.num_open(0), 1);
-  EXPECT_EQ(s.num_open(1), 0);
-  s.open_kv(0)[31] = 1;
-  s.open_gate(0)[0] = 2;
-  EXPECT_EQ(s.open_kv(0)[31], 1.0F);
+  EXPECT_EQ(s.num_open_rows(0), 1);
+  EXPECT_EQ(s.num_open_rows(1), 0);
+  s.open_kv(0, 4)[31] = 1;
+  s.open_gate(0, 4)[0] = 2;
+  EXPECT_EQ(s.open_kv(0, 4)[31], 1.0F);
+}
+
+// A sequence with everything that it keeps by position, told apart by a tag for each run.
+class RolledBack : public ::testing::Test {
+ protected:
+  static constexpr int32_t kDrafts = 3;
+
+  static KvShape shape() {
+    KvShape shape = tiny_shape();
+    shape.num_rings = 3;
+    shape.num_draft_rings = 1;
+    shape.max_drafts = kDrafts;
+    shape.sources = {{0, 4}, {1, 2}};
+    return shape;
+  }
+
+  static int32_t value(int64_t position, int32_t run) {
+    return static_cast<int32_t>(position) + 1000 * run;
+  }
+
+  // Runs `rows` more positions as the model does.
+  static void run(SequenceState& s, int64_t rows, int32_t tag) {
+    ASSERT_TRUE(s.reserve(s.length() + rows));
+    const int64_t end = s.length() + rows;
+    for (int64_t position = s.length(); position < end; ++position) {
+      s.set_history(position, value(position, tag));
+      for (int32_t ring = 0; ring < 3; ++ring)
+        *reinterpret_cast<int32_t*>(s.window_row(ring, position)) = value(position, tag) + ring;
+      for (size_t source = 0; source < 2; ++source) {
+        s.open_kv(source, position)[31] = static_cast<float>(value(position, tag));
+        s.open_gate(source, position)[0] = static_cast<float>(value(position, tag));
+      }
+    }
+    s.advance(rows);
+  }
+
+  // Everything that a reader at the end sees; tags[p] is the run that wrote position p last.
+  static void expect_whole(SequenceState& s, const std::vector<int32_t>& tags) {
+    const auto want = [&](int64_t position) {
+      return value(position, tags[static_cast<size_t>(position)]);
+    };
+    const int64_t n = s.length();
+    for (int32_t back = 1; back <= 2; ++back) {
+      EXPECT_EQ(s.history(back), back <= n ? want(n - back) : SequenceState::kNoToken);
+    }
+    for (int64_t position = std::max<int64_t>(0, n - 4); position < n; ++position) {
+      for (int32_t ring = 0; ring < 3; ++ring) {
+        EXPECT_EQ(*reinterpret_cast<int32_t*>(s.window_row(ring, position)), want(position) + ring)
+            << "ring " << ring << " at " << position << " of " << n;
+      }
+    }
+    for (size_t source = 0; source < 2; ++source) {
+      const int64_t ratio = source == 0 ? 4 : 2;
+      for (int64_t position = n / ratio * ratio; position < n; ++position) {
+        EXPECT_EQ(s.open_kv(source, position)[31], static_cast<float>(want(position)));
+        EXPECT_EQ(s.open_gate(source, position)[0], static_cast<float>(want(position)));
+      }
+    }
+    EXPECT_EQ(static_cast<int64_t>(s.blocks().size()), blocks_for(n));
+  }
+
+  std::unique_ptr<KvStore> store_ =
+      *KvStore::create(shape(), *plan_kv(shape(), {.bytes = 100'000, .max_num_seqs = 3}));
+};
+
+TEST_F(RolledBack, NothingThatIsReadIsLost) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    SequenceState s = *SequenceState::create(*store_, 10);
+    std::vector<int32_t> tags;
+    int32_t tag = 0;
+    const auto more = [&](int64_t rows) {
+      run(s, rows, ++tag);
+      tags.resize(static_cast<size_t>(s.length()), tag);
+    };
+    more(static_cast<int64_t>(random() % 140));
+    for (int step = 0; step < 40; ++step) {
+      const auto drafts = static_cast<int64_t>(random() % (kDrafts + 1));
+      more(1 + drafts);
+      s.roll_back(static_cast<int64_t>(random() % static_cast<uint64_t>(drafts + 1)));
+      tags.resize(static_cast<size_t>(s.length()));
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      expect_whole(s, tags);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(RolledBack, DraftRowsEndWithTheSequence) {
+  SequenceState s = *SequenceState::create(*store_, 10);
+  run(s, 20, 1);
+  s.set_draft_from(18);
+  s.roll_back(1);
+  EXPECT_EQ(s.draft_from(), 18);
+  s.roll_back(2);
+  EXPECT_EQ(s.draft_from(), 17) << "none are left";
+}
+
+TEST_F(RolledBack, AnImageWithoutLateRingsHasNoDraftRows) {
+  std::vector<uint8_t> early(static_cast<size_t>(shape().image_unit_bytes()));
+  std::vector<uint8_t> late(early.size());
+  const KvShape kept = shape();
+  SlotImage(kept, early.data(), late.data()).set_draft_from(126);
+  SequenceState s = *SequenceState::create(*store_, 10);
+  ASSERT_TRUE(s.reserve(128));
+  s.restore(SlotImage(kept, early.data(), late.data()), 128);
+  EXPECT_EQ(s.draft_from(), 126);
+  s.restore(SlotImage(kept, early.data(), nullptr), 128);
+  EXPECT_EQ(s.draft_from(), 128);
 }
 
 TEST_F(SequenceStateTest, GivesEverythingBackAndIsFreshAgain) {
@@ -95,7 +209,7 @@ TEST_F(SequenceStateTest, GivesEverythingBackAndIsFreshAgain) {
   {
     SequenceState first = state();
     ASSERT_TRUE(first.reserve(200));
-    first.push_history(9);
+    first.set_history(0, 9);
     *first.window_row(1, 0) = 77;
     SequenceState moved = std::move(first);
     SequenceState other = state();
@@ -131,8 +245,8 @@ TEST_F(SequenceStateTest, AnImageGivesTheSlotBack) {
     *whole.window_row(0, position) = static_cast<uint8_t>(position);
     *whole.window_row(1, position) = static_cast<uint8_t>(position + 100);
   }
-  whole.history()[0] = 7;
-  whole.history()[1] = 8;
+  whole.set_history(126, 7);
+  whole.set_history(127, 8);
   SequenceState s = state();
   ASSERT_TRUE(s.reserve(128));
   s.restore(part, 128);

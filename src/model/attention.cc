@@ -16,8 +16,7 @@ constexpr int64_t kHeadsTogether =
     8;  // of a row, while queries are rotated and outputs turned back
 
 std::span<const float> turns_of(const Step& step, int32_t layer) {
-  return step.config().compress_ratios[static_cast<size_t>(layer)] > 0 ? step.turn_compress
-                                                                       : step.turn_window;
+  return step.compress_ratio(layer) > 0 ? step.turn_compress : step.turn_window;
 }
 
 // work(row, first head, number of heads) for all heads of all rows, a few heads a piece.
@@ -97,24 +96,48 @@ const uint8_t* window_record(const Step& step, int32_t layer, int32_t segment, i
 
 // The first position that has a window row in this layer.
 int64_t window_begin(const Step& step, int32_t layer, const SequenceState& state) {
+  if (step.is_draft_stage(layer)) return state.draft_from();
   const Replay& replay = step.model.replay;
   return replay.mode != ReplayMode::kOff && layer >= replay.first_late ? state.late_from() : 0;
+}
+
+// Positions whose window rows a row sees: [first, end).
+struct Reach {
+  int64_t first = 0;
+  int64_t end = 0;
+};
+
+Reach reach_of(const Step& step, int32_t layer, const Row& at) {
+  const SequenceState& state = step.state(at);
+  const int64_t window = step.config().sliding_window;
+  Reach reach{at.position - window + 1, at.position + 1};
+  if (step.is_draft_stage(layer)) {
+    const auto& ids = step.segments[static_cast<size_t>(at.segment)].ids;
+    reach = {state.length() - window, state.length() + static_cast<int64_t>(ids.size())};
+  }
+  reach.first = std::max(reach.first, window_begin(step, layer, state));
+  return reach;
+}
+
+// The most keys that a row of this step has.
+int64_t max_keys(const Step& step, int32_t layer) {
+  const int64_t others =
+      step.is_draft_stage(layer) ? step.config().dspark_block_size : step.max_chosen;
+  return step.config().sliding_window + others;
 }
 
 // Where the keys of one row are, in list order: its window by position, then the chosen compressed
 // rows by index. `places` has room for all.
 kernels::KeyRecords keys_of(const Step& step, int32_t layer, int64_t row,
                             const WindowRecords& records, const uint8_t** places) {
-  const ModelConfig& c = step.config();
   const Row& at = step.rows[static_cast<size_t>(row)];
   const SequenceState& state = step.state(at);
-  const int64_t first =
-      std::max(at.position - c.sliding_window + 1, window_begin(step, layer, state));
-  const int64_t num_window = at.position - first + 1;
+  const Reach reach = reach_of(step, layer, at);
+  const int64_t num_window = reach.end - reach.first;
   for (int64_t i = 0; i < num_window; ++i)
-    places[i] = window_record(step, layer, at.segment, first + i, records);
+    places[i] = window_record(step, layer, at.segment, reach.first + i, records);
   kernels::KeyRecords keys{places, num_window, places + num_window, 0};
-  if (c.compress_ratios[static_cast<size_t>(layer)] > 0) {
+  if (step.compress_ratio(layer) > 0) {
     const auto number = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]);
     for (const int64_t entry : step.chosen_of(row))
       places[num_window + keys.num_latents++] = state.latent(number, entry);
@@ -153,13 +176,13 @@ void attend(Step& step, int32_t layer, std::span<const float> q, const WindowRec
   const int64_t heads = c.num_attention_heads;
   const int64_t together = heads_of_piece(step);
   const int64_t groups = (heads + together - 1) / together;
-  const int64_t max_keys = c.sliding_window + step.max_chosen;
+  const int64_t most = max_keys(step, layer);
   const int64_t scratch_floats =
-      kernels::attend_scratch_floats(static_cast<int32_t>(together), c.head_dim, max_keys);
+      kernels::attend_scratch_floats(static_cast<int32_t>(together), c.head_dim, most);
   const ArenaScope scope(step.work.arena());
   const int64_t threads = step.work.pool().num_threads();
   const std::span<float> scratch = step.floats(threads * scratch_floats);
-  const auto places = step.work.arena().take<const uint8_t*>(threads * max_keys);
+  const auto places = step.work.arena().take<const uint8_t*>(threads * most);
   const auto scale = static_cast<float>(std::pow(static_cast<double>(c.head_dim), -0.5));
   const float* sink = step.constants(layer).attn_sink.data();
   step.work.pool().run(step.num_rows() * groups, [&](int64_t piece, int worker) {
@@ -167,7 +190,7 @@ void attend(Step& step, int32_t layer, std::span<const float> q, const WindowRec
     const int64_t head = piece % groups * together;
     kernels::AttendJob job;
     job.q = q.data() + (row * heads + head) * c.head_dim;
-    job.keys = keys_of(step, layer, row, records, places.data() + worker * max_keys);
+    job.keys = keys_of(step, layer, row, records, places.data() + worker * most);
     job.sink = sink + head;
     job.heads = static_cast<int32_t>(std::min(together, heads - head));
     job.dim = c.head_dim;
@@ -243,7 +266,7 @@ WindowRecords remember(Step& step, int32_t layer, std::span<const float> x) {
 
   const ArenaScope scope(arena);
   const bool is_source = c.is_kv_source(layer);
-  const bool has_gate = is_source && c.compress_ratios[static_cast<size_t>(layer)] > 1;
+  const bool has_gate = is_source && step.compress_ratio(layer) > 1;
   const std::span<float> kv = step.floats(rows * dim);
   const std::span<float> group_kv = step.floats(is_source ? rows * dim : 0);
   const std::span<float> gate = step.floats(has_gate ? rows * dim : 0);
@@ -259,18 +282,18 @@ WindowRecords remember(Step& step, int32_t layer, std::span<const float> x) {
 
 void keep_window(Step& step, int32_t layer, const WindowRecords& records) {
   const int64_t size = window_record_bytes(step.config().head_dim);
-  step.work.pool().run(static_cast<int64_t>(step.segments.size()), [&](int64_t segment,
-                                                                       int /*worker*/) {
-    const auto at = static_cast<size_t>(segment);
-    capture_window(step, layer, static_cast<int32_t>(segment), records);
-    SequenceState& state = *step.segments[at].state;
-    const auto end = state.length() + static_cast<int64_t>(step.segments[at].ids.size());
-    const int64_t kept = std::min<int64_t>(records.segment_rows[at], step.config().sliding_window);
-    const uint8_t* record =
-        records.bytes.data() + (records.first_row[at] + records.segment_rows[at] - kept) * size;
-    for (int64_t position = end - kept; position < end; ++position, record += size)
-      std::copy_n(record, size, state.window_row(layer, position));
-  });
+  step.work.pool().run(
+      static_cast<int64_t>(step.segments.size()), [&](int64_t segment, int /*worker*/) {
+        const auto at = static_cast<size_t>(segment);
+        capture_window(step, layer, static_cast<int32_t>(segment), records);
+        SequenceState& state = *step.segments[at].state;
+        const auto end = state.length() + static_cast<int64_t>(step.segments[at].ids.size());
+        const int64_t kept = std::min(records.segment_rows[at], state.num_ring_rows());
+        const uint8_t* record =
+            records.bytes.data() + (records.first_row[at] + records.segment_rows[at] - kept) * size;
+        for (int64_t position = end - kept; position < end; ++position, record += size)
+          std::copy_n(record, size, state.window_row(layer, position));
+      });
 }
 
 std::span<float> attention(Step& step, int32_t layer, std::span<const float> x,
@@ -283,7 +306,6 @@ std::span<float> attention(Step& step, int32_t layer, std::span<const float> x,
   if (c.is_index_source(layer)) select(step, layer, q.index_q, q.index_weights);
   const std::span<float> out = step.floats(static_cast<int64_t>(q.q.size()));
   attend(step, layer, q.q, records, out);
-  keep_window(step, layer, records);
   project_out(step, step.weights(layer).attn, out, y);
   return y;
 }

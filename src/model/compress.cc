@@ -23,6 +23,18 @@ struct Groups {
   int64_t count = 0;
 };
 
+// Keeps the last of a segment's rows, as far as groups may still be open with them.
+void keep_open_rows(const Segment& segment, size_t source, const float* kv, const float* gate,
+                    int64_t dim) {
+  SequenceState& state = *segment.state;
+  const auto num_rows = static_cast<int64_t>(segment.ids.size());
+  for (int64_t row = std::max<int64_t>(0, num_rows - state.num_open_rows(source)); row < num_rows;
+       ++row) {
+    std::copy_n(kv + row * dim, dim, state.open_kv(source, state.length() + row));
+    std::copy_n(gate + row * dim, dim, state.open_gate(source, state.length() + row));
+  }
+}
+
 // Adds the rows of one segment to its open group; closes groups as they fill. kv, gate [rows of the
 // segment, dim]; open [2, ratio, dim] is room for a group.
 void close_groups(const Segment& segment, int32_t segment_number, size_t source, int32_t ratio,
@@ -30,9 +42,11 @@ void close_groups(const Segment& segment, int32_t segment_number, size_t source,
   SequenceState& state = *segment.state;
   float* group_kv = open;
   float* group_gate = open + ratio * dim;
-  int32_t filled = state.num_open(source);
-  std::copy_n(state.open_kv(source), filled * dim, group_kv);
-  std::copy_n(state.open_gate(source), filled * dim, group_gate);
+  int64_t filled = state.length() % ratio;
+  for (int64_t i = 0; i < filled; ++i) {
+    std::copy_n(state.open_kv(source, state.length() - filled + i), dim, group_kv + i * dim);
+    std::copy_n(state.open_gate(source, state.length() - filled + i), dim, group_gate + i * dim);
+  }
   const auto num_rows = static_cast<int64_t>(segment.ids.size());
   for (int64_t row = 0; row < num_rows; ++row) {
     std::copy_n(kv + row * dim, dim, group_kv + filled * dim);
@@ -45,8 +59,7 @@ void close_groups(const Segment& segment, int32_t segment_number, size_t source,
     kernels::pool_group(group_kv, group_gate, ratio, dim, out.latents.data() + out.count * dim);
     ++out.count;
   }
-  std::copy_n(group_kv, filled * dim, state.open_kv(source));
-  std::copy_n(group_gate, filled * dim, state.open_gate(source));
+  keep_open_rows(segment, source, kv, gate, dim);
 }
 
 // The groups that end with the rows of this step and are not in shared blocks, pooled but not yet

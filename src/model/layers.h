@@ -1,5 +1,6 @@
 // Inside the model room: what a forward pass works on, and the layers as functions under the
-// reference's names.
+// reference's names. The stages of the draft head are layers too, numbered behind the backbone's,
+// as their rings are.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,19 @@ struct BlockConstants {
   std::vector<float> engram_weight;  ///< [hc, hidden]: q_weight * k_weight
 };
 
+/// Small weights of the draft head beside its stages.
+struct DraftConstants {
+  std::vector<float> main_norm, norm;
+  std::vector<float> confidence;  ///< [hidden + markov rank]
+};
+
 /// What every layer may read. Immutable.
 struct ModelParts {
   const ModelConfig* config = nullptr;
   const ModelWeights* weights = nullptr;
-  std::vector<BlockConstants> layers;
+  std::vector<BlockConstants> layers;  ///< then the draft stages
   std::vector<float> norm;
+  DraftConstants draft;
   std::vector<float> freq_window;
   std::vector<float> freq_compress;
   std::vector<int32_t> token_map;       ///< [vocab_size]; empty without Engram
@@ -62,6 +70,7 @@ struct Step {
   std::span<int64_t> first_row{};     ///< [segments]: index of its first row, if it has any
   std::span<int64_t> segment_rows{};  ///< [segments]
   std::span<float> streams{};         ///< [rows, hc, hidden]
+  std::span<float> pre{};             ///< [rows, hc]: with which the next site's input is mixed
   // [rows, qk_rope_head_dim]: kernels::rotation of each row's position.
   std::span<float> turn_window{};
   std::span<float> turn_compress{};
@@ -73,13 +82,29 @@ struct Step {
   std::span<int32_t> candidates{};      ///< [rows, max_candidates]: kept by the candidate source
   std::span<int32_t> num_candidates{};  ///< [rows]
 
+  // What the draft head reads of this pass: each segment's rows from a position to its end.
+  std::span<int64_t> tap_from{};   ///< [segments]: position
+  std::span<int64_t> first_tap{};  ///< [segments]: number of its first such row
+  std::span<float> taps{};         ///< [such rows, target layers, hidden]
+
   int64_t num_rows() const { return static_cast<int64_t>(rows.size()); }
   const ModelConfig& config() const { return *model.config; }
+  bool is_draft_stage(int32_t layer) const { return layer >= config().num_hidden_layers; }
   const BlockWeights& weights(int32_t layer) const {
-    return model.weights->layers[static_cast<size_t>(layer)];
+    return is_draft_stage(layer)
+               ? model.weights->mtp.stages[static_cast<size_t>(layer - config().num_hidden_layers)]
+               : model.weights->layers[static_cast<size_t>(layer)];
   }
   const BlockConstants& constants(int32_t layer) const {
     return model.layers[static_cast<size_t>(layer)];
+  }
+  int32_t compress_ratio(int32_t layer) const {
+    return is_draft_stage(layer) ? 0 : config().compress_ratios[static_cast<size_t>(layer)];
+  }
+  /// Experts that a row goes to.
+  int64_t top_k(int32_t layer) const {
+    return is_draft_stage(layer) ? config().dspark_num_experts_per_tok
+                                 : config().num_experts_per_tok;
   }
   SequenceState& state(const Row& row) const {
     return *segments[static_cast<size_t>(row.segment)].state;
@@ -116,12 +141,22 @@ struct Mixes {
   std::span<float> comb;  ///< [rows, hc, hc]
 };
 
+/// Lengths of the segments' states [segments], in the arena: where their rows begin.
+std::span<int64_t> lengths(Step& step);
+/// The rows of all segments from the positions `from` [segments] on.
+void number_rows(Step& step, std::span<const int64_t> from);
+/// The first streams and `pre` of a pass, and the rotations of its rows.
+void embed(Step& step);
+/// One block: a layer with its two sites.
+void run_block(Step& step, int32_t layer);
+
 /// Source of all: the functions of the same names in tools/reference/v41/model.py. Buffers are
 /// [rows, width] f32; what is returned is in the arena.
 Mixes mixes(Step& step, const Weight& fn, const std::vector<float>& base,
             const std::vector<float>& scale);
+/// collapsed [rows, hidden]: what is normalised, where it is wanted too.
 std::span<float> collapse_and_norm(Step& step, std::span<const float> pre,
-                                   const std::vector<float>& norm);
+                                   const std::vector<float>& norm, std::span<float> collapsed = {});
 void expand(Step& step, std::span<const float> y, const Mixes& mixes);
 void engram(Step& step, int32_t layer);
 std::span<float> moe(Step& step, int32_t layer, std::span<const float> x);
@@ -138,17 +173,27 @@ struct WindowRecords {
 /// and index keys of the groups that end in this step, appended to the states.
 WindowRecords remember(Step& step, int32_t layer, std::span<const float> x);
 
-/// Attends to the windows and to the chosen rows, which an index source picks here; keeps the
-/// window records in the rings and in the images of captures.
+/// Attends to the windows and to the chosen rows, which an index source picks here. The rows of a
+/// draft stage see the last `sliding_window` rows of its ring and all rows of their segment.
 std::span<float> attention(Step& step, int32_t layer, std::span<const float> x,
                            const WindowRecords& records);
 
-/// Puts the last records of each segment into its images and rings; after attention() it is done.
+/// Puts the last records of each segment into its images and rings.
 void keep_window(Step& step, int32_t layer, const WindowRecords& records);
 
-/// Leaves only the rows from their states' late_from() on in the step, in x [rows, hidden] and in
-/// pre [rows, hc].
-void keep_late_rows(Step& step, std::span<float>& x, std::span<float>& pre);
+/// Leaves only the rows from their states' late_from() on in the step and in x [rows, hidden].
+void keep_late_rows(Step& step, std::span<float>& x);
+
+/// Draft head: makes room for what it will read of this pass.
+void prepare_taps(Step& step);
+/// Takes the mean of the streams that enter one of its target layers.
+void tap(Step& step, int32_t layer);
+/// Makes the stages' keys of the rows that a pass tapped, and keeps them.
+void keep_draft_keys(const Step& pass);
+/// Model::draft for as many sequences as go together; the first of them is number `first` of the
+/// whole batch.
+void draft_round(const ModelParts& model, Workspace& work, std::span<const DraftJob> batch,
+                 size_t first, const PickDraft& pick);
 
 /// Appends to the states' KV source of this layer. kv and gate (empty with ratio 1) [rows,
 /// head_dim]: the rows' projections.

@@ -65,6 +65,12 @@ ModelParts make_parts(const ModelConfig& c, const ModelWeights& weights,
   for (const BlockWeights& block : parts.weights->layers)
     parts.layers.push_back(decode_constants(block));
   parts.norm = decode_all(parts.weights->norm);
+  if (c.num_nextn_predict_layers > 0) {
+    const DraftWeights& mtp = weights.mtp;
+    for (const BlockWeights& stage : mtp.stages) parts.layers.push_back(decode_constants(stage));
+    parts.draft = {decode_all(mtp.main_norm), decode_all(mtp.norm),
+                   decode_all(mtp.confidence_head_proj)};
+  }
   const YarnConfig& scaling = c.rope_scaling;
   const kernels::Yarn yarn{scaling.factor, scaling.beta_fast, scaling.beta_slow,
                            scaling.original_max_position_embeddings};
@@ -82,28 +88,6 @@ ModelParts make_parts(const ModelConfig& c, const ModelWeights& weights,
         found == sources.end() ? -1 : static_cast<int32_t>(found - sources.begin()));
   }
   return parts;
-}
-
-// Rows and positions.
-void number_rows(Step& step) {
-  Arena& arena = step.work.arena();
-  int64_t num_rows = 0;
-  for (const Segment& segment : step.segments) num_rows += static_cast<int64_t>(segment.ids.size());
-  step.rows = arena.take<Row>(num_rows);
-  step.number = arena.take<int64_t>(num_rows);
-  step.first_row = arena.take<int64_t>(static_cast<int64_t>(step.segments.size()));
-  step.segment_rows = arena.take<int64_t>(static_cast<int64_t>(step.segments.size()));
-  std::iota(step.number.begin(), step.number.end(), 0);
-  size_t row = 0;
-  for (size_t s = 0; s < step.segments.size(); ++s) {
-    const Segment& segment = step.segments[s];
-    step.first_row[s] = static_cast<int64_t>(row);
-    step.segment_rows[s] = static_cast<int64_t>(segment.ids.size());
-    for (size_t i = 0; i < segment.ids.size(); ++i) {
-      step.rows[row++] = {static_cast<int32_t>(s), static_cast<int32_t>(i),
-                          segment.state->length() + static_cast<int64_t>(i)};
-    }
-  }
 }
 
 // Room for what index sources choose: no more than the longest sequence has.
@@ -125,38 +109,16 @@ void prepare_choice(Step& step) {
   std::fill(step.num_candidates.begin(), step.num_candidates.end(), 0);
 }
 
-// The first streams: the embedding, copied to each.
-void embed(Step& step) {
-  const ModelConfig& c = step.config();
-  const int64_t hidden = c.hidden_size;
-  const int64_t turn = c.qk_rope_head_dim;
-  step.streams = step.floats(step.num_rows() * c.hc_mult * hidden);
-  step.turn_window = step.floats(step.num_rows() * turn);
-  step.turn_compress = step.floats(step.num_rows() * turn);
-  step.for_each_row([&](int64_t row, int /*worker*/) {
-    const Row& at = step.rows[static_cast<size_t>(row)];
-    const int32_t id =
-        step.segments[static_cast<size_t>(at.segment)].ids[static_cast<size_t>(at.index)];
-    float* streams = step.streams.data() + row * c.hc_mult * hidden;
-    decode_row(step.model.weights->embed, id, streams);
-    for (int32_t k = 1; k < c.hc_mult; ++k) std::copy_n(streams, hidden, streams + k * hidden);
-    kernels::rotation(at.position, step.model.freq_window, step.turn_window.data() + row * turn);
-    kernels::rotation(at.position, step.model.freq_compress,
-                      step.turn_compress.data() + row * turn);
-  });
-}
-
 // remember(); after the last KV source's, only the rows that run the late layers stay in the step.
 // Its own window rows are made before or after that, as the mode of replay has it.
-WindowRecords remember_and_trim(Step& step, int32_t layer, std::span<float>& x,
-                                std::span<float>& pre) {
+WindowRecords remember_and_trim(Step& step, int32_t layer, std::span<float>& x) {
   const Replay& replay = step.model.replay;
   WindowRecords records = remember(step, layer, x);
   const bool is_gate = replay.mode != ReplayMode::kOff && layer == replay.last_source;
   if (!is_gate) return records;
   const std::span<const int64_t> all_first = records.first_row;
   const std::span<const int64_t> all_rows = records.segment_rows;
-  keep_late_rows(step, x, pre);
+  keep_late_rows(step, x);
   if (replay.first_late == layer) {  // rows below the gate have no window row in this layer
     for (size_t s = 0; s < step.segments.size(); ++s) {
       records.first_row[s] = all_first[s] + all_rows[s] - step.segment_rows[s];
@@ -165,33 +127,6 @@ WindowRecords remember_and_trim(Step& step, int32_t layer, std::span<float>& x,
   }
   if (step.rows.empty()) keep_window(step, layer, records);
   return records;
-}
-
-// One block. `pre` are the coefficients that the site before it made: each site's input is mixed
-// with its predecessor's.
-void run_layer(Step& step, int32_t layer, std::span<float>& pre) {
-  const BlockWeights& w = step.weights(layer);
-  const BlockConstants& constants = step.constants(layer);
-  const ArenaScope scope(step.work.arena());
-  if (step.config().engram_index_of(layer) >= 0) engram(step, layer);
-
-  step.note_streams(layer, "attn_streams");
-  std::span<float> x = collapse_and_norm(step, pre, constants.attn_norm);
-  step.note(layer, "attn_in", x);
-  const WindowRecords records = remember_and_trim(step, layer, x, pre);
-  if (step.rows.empty()) return;
-  const Mixes attn = mixes(step, w.hc_attn.fn, constants.hc_attn_base, constants.hc_attn_scale);
-  std::span<float> y = attention(step, layer, x, records);
-  step.note(layer, "attn_out", y);
-  expand(step, y, attn);
-
-  step.note_streams(layer, "ffn_streams");
-  const Mixes ffn = mixes(step, w.hc_ffn.fn, constants.hc_ffn_base, constants.hc_ffn_scale);
-  x = collapse_and_norm(step, attn.pre, constants.ffn_norm);
-  y = moe(step, layer, x);
-  step.note(layer, "ffn_out", y);
-  expand(step, y, ffn);
-  std::copy(ffn.pre.begin(), ffn.pre.end(), pre.begin());
 }
 
 // Logits of the wanted rows.
@@ -215,14 +150,16 @@ void head(Step& step, std::span<const float> hidden, std::span<const int64_t> wa
 
 // The classes of the tokens before each captured position.
 void capture_history(const Step& step, const Segment& segment) {
-  const int32_t kept = segment.state->history_size();
+  const SequenceState& state = *segment.state;
   for (const Capture& capture : segment.captures) {
-    for (int32_t back = 1; back <= kept; ++back) {
-      const int64_t index = capture.position - back - segment.state->length();
-      capture.image.history()[kept - back] =
+    for (int32_t back = 1; back <= state.history_size(); ++back) {
+      const int64_t position = capture.position - back;
+      const int64_t index = position - state.length();
+      const int32_t token_class =
           index >= 0
               ? step.model.token_map[static_cast<size_t>(segment.ids[static_cast<size_t>(index)])]
-              : segment.state->history(static_cast<int32_t>(-index));
+              : state.history(static_cast<int32_t>(-index));
+      capture.image.set_history(position, token_class);
     }
   }
 }
@@ -231,16 +168,101 @@ void capture_history(const Step& step, const Segment& segment) {
 void commit(const Step& step) {
   for (const Segment& segment : step.segments) {
     capture_history(step, segment);
-    if (!step.model.token_map.empty()) {
-      for (const int32_t id : segment.ids) {
-        segment.state->push_history(step.model.token_map[static_cast<size_t>(id)]);
-      }
+    SequenceState& state = *segment.state;
+    for (size_t i = 0; i < segment.ids.size() && !step.model.token_map.empty(); ++i) {
+      state.set_history(state.length() + static_cast<int64_t>(i),
+                        step.model.token_map[static_cast<size_t>(segment.ids[i])]);
     }
-    segment.state->advance(static_cast<int64_t>(segment.ids.size()));
+    state.advance(static_cast<int64_t>(segment.ids.size()));
   }
 }
 
 }  // namespace
+
+std::span<int64_t> lengths(Step& step) {
+  const std::span<int64_t> out =
+      step.work.arena().take<int64_t>(static_cast<int64_t>(step.segments.size()));
+  std::ranges::transform(step.segments, out.begin(),
+                         [](const Segment& segment) { return segment.state->length(); });
+  return out;
+}
+
+void number_rows(Step& step, std::span<const int64_t> from) {
+  const auto num_segments = static_cast<int64_t>(step.segments.size());
+  Arena& arena = step.work.arena();
+  step.first_row = arena.take<int64_t>(num_segments);
+  step.segment_rows = arena.take<int64_t>(num_segments);
+  int64_t num_rows = 0;
+  for (size_t s = 0; s < step.segments.size(); ++s) {
+    const Segment& segment = step.segments[s];
+    step.first_row[s] = num_rows;
+    step.segment_rows[s] =
+        segment.state->length() + static_cast<int64_t>(segment.ids.size()) - from[s];
+    num_rows += step.segment_rows[s];
+  }
+  step.rows = arena.take<Row>(num_rows);
+  step.number = arena.take<int64_t>(num_rows);
+  std::iota(step.number.begin(), step.number.end(), 0);
+  for (size_t s = 0; s < step.segments.size(); ++s) {
+    const int64_t skipped = from[s] - step.segments[s].state->length();
+    for (int64_t i = 0; i < step.segment_rows[s]; ++i) {
+      step.rows[static_cast<size_t>(step.first_row[s] + i)] = {
+          static_cast<int32_t>(s), static_cast<int32_t>(skipped + i), from[s] + i};
+    }
+  }
+}
+
+// The embedding, copied to each stream.
+void embed(Step& step) {
+  const ModelConfig& c = step.config();
+  const int64_t hidden = c.hidden_size;
+  const int64_t turn = c.qk_rope_head_dim;
+  step.streams = step.floats(step.num_rows() * c.hc_mult * hidden);
+  step.pre = step.floats(step.num_rows() * c.hc_mult);
+  step.turn_window = step.floats(step.num_rows() * turn);
+  step.turn_compress = step.floats(step.num_rows() * turn);
+  step.for_each_row([&](int64_t row, int /*worker*/) {
+    const Row& at = step.rows[static_cast<size_t>(row)];
+    const int32_t id =
+        step.segments[static_cast<size_t>(at.segment)].ids[static_cast<size_t>(at.index)];
+    float* streams = step.streams.data() + row * c.hc_mult * hidden;
+    decode_row(step.model.weights->embed, id, streams);
+    for (int32_t k = 1; k < c.hc_mult; ++k) std::copy_n(streams, hidden, streams + k * hidden);
+    for (int32_t k = 0; k < c.hc_mult; ++k)
+      step.pre[static_cast<size_t>(row * c.hc_mult + k)] = k == 0 ? 1.0F : 0.0F;
+    kernels::rotation(at.position, step.model.freq_window, step.turn_window.data() + row * turn);
+    kernels::rotation(at.position, step.model.freq_compress,
+                      step.turn_compress.data() + row * turn);
+  });
+}
+
+// Each site's input is mixed with the coefficients that its predecessor made.
+void run_block(Step& step, int32_t layer) {
+  const BlockWeights& w = step.weights(layer);
+  const BlockConstants& constants = step.constants(layer);
+  const ArenaScope scope(step.work.arena());
+  if (step.config().engram_index_of(layer) >= 0) engram(step, layer);
+
+  step.note_streams(layer, "attn_streams");
+  tap(step, layer);
+  std::span<float> x = collapse_and_norm(step, step.pre, constants.attn_norm);
+  step.note(layer, "attn_in", x);
+  const WindowRecords records = remember_and_trim(step, layer, x);
+  if (step.rows.empty()) return;
+  const Mixes attn = mixes(step, w.hc_attn.fn, constants.hc_attn_base, constants.hc_attn_scale);
+  std::span<float> y = attention(step, layer, x, records);
+  if (!step.is_draft_stage(layer)) keep_window(step, layer, records);
+  step.note(layer, "attn_out", y);
+  expand(step, y, attn);
+
+  step.note_streams(layer, "ffn_streams");
+  const Mixes ffn = mixes(step, w.hc_ffn.fn, constants.hc_ffn_base, constants.hc_ffn_scale);
+  x = collapse_and_norm(step, attn.pre, constants.ffn_norm);
+  y = moe(step, layer, x);
+  step.note(layer, "ffn_out", y);
+  expand(step, y, ffn);
+  std::copy(ffn.pre.begin(), ffn.pre.end(), step.pre.begin());
+}
 
 std::string trace_name(int32_t layer, const char* point) {
   return "layers." + std::to_string(layer) + "." + point;
@@ -270,7 +292,7 @@ std::vector<float> decode_all(const Weight& weight) {
   return out;
 }
 
-void keep_late_rows(Step& step, std::span<float>& x, std::span<float>& pre) {
+void keep_late_rows(Step& step, std::span<float>& x) {
   const ArenaScope scope(step.work.arena());
   const std::span<size_t> kept = step.work.arena().take<size_t>(step.num_rows());
   size_t num_kept = 0;
@@ -295,7 +317,7 @@ void keep_late_rows(Step& step, std::span<float>& x, std::span<float>& pre) {
     values = values.first(num_kept * width);
   };
   gather(x);
-  gather(pre);
+  gather(step.pre);
   gather(step.streams);
   gather(step.turn_window);
   gather(step.turn_compress);
@@ -340,6 +362,8 @@ KvShape kv_shape(const ModelConfig& c, const Replay& replay) {
   const int32_t num_rings = c.num_hidden_layers + c.num_nextn_predict_layers;
   KvShape shape{.num_rings = num_rings,
                 .num_early_rings = replay.mode == ReplayMode::kOff ? num_rings : replay.first_late,
+                .num_draft_rings = c.num_nextn_predict_layers,
+                .max_drafts = c.num_nextn_predict_layers > 0 ? c.dspark_block_size : 0,
                 .head_dim = c.head_dim,
                 .index_head_dim = c.index_head_dim,
                 .window = c.sliding_window,
@@ -354,20 +378,29 @@ KvShape kv_shape(const ModelConfig& c, const Replay& replay) {
 void Model::forward(Workspace& work, std::span<const Segment> batch,
                     std::span<const int64_t> wanted, float* logits, Trace* trace) const {
   const FlushDenormals flush;
-  const ModelConfig& c = config();
   const ArenaScope scope(work.arena());
   Step step{.model = state_->parts, .work = work, .segments = batch, .trace = trace};
-  number_rows(step);
+  number_rows(step, lengths(step));
   prepare_choice(step);
+  prepare_taps(step);
   embed(step);
-  std::span<float> pre = step.floats(step.num_rows() * c.hc_mult);
-  std::fill(pre.begin(), pre.end(), 0.0F);
-  for (int64_t row = 0; row < step.num_rows(); ++row)
-    pre[static_cast<size_t>(row * c.hc_mult)] = 1.0F;
-  for (int32_t layer = 0; layer < c.num_hidden_layers && !step.rows.empty(); ++layer)
-    run_layer(step, layer, pre);
-  if (!wanted.empty()) head(step, collapse_and_norm(step, pre, state_->parts.norm), wanted, logits);
+  for (int32_t layer = 0; layer < config().num_hidden_layers && !step.rows.empty(); ++layer)
+    run_block(step, layer);
+  if (!wanted.empty())
+    head(step, collapse_and_norm(step, step.pre, state_->parts.norm), wanted, logits);
+  keep_draft_keys(step);
   commit(step);
+}
+
+void Model::draft(Workspace& work, std::span<const DraftJob> batch, const PickDraft& pick) const {
+  const FlushDenormals flush;
+  CHECK(config().num_nextn_predict_layers > 0, "only a model with a draft head drafts");
+  const auto part =
+      static_cast<size_t>(std::max<int64_t>(1, work.max_rows() / config().dspark_block_size));
+  for (size_t first = 0; first < batch.size(); first += part) {
+    draft_round(state_->parts, work, batch.subspan(first, std::min(part, batch.size() - first)),
+                first, pick);
+  }
 }
 
 }  // namespace stoker

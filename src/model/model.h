@@ -1,9 +1,19 @@
-// The V4.1 text backbone. A forward call takes a flat batch of rows from any number of sequences:
-// prefill in chunks, decode and several sequences are one mechanism, and the bits of a row depend
-// on its own sequence alone.
+// The V4.1 text backbone and its draft head. A forward call takes a flat batch of rows from any
+// number of sequences: prefill in chunks, decode and several sequences are one mechanism, and the
+// bits of a row depend on its own sequence alone.
+//
+// A step with drafts is three calls. In one forward(), beside chunks of prompts (many ids) and
+// plain decodes (one id), a sequence with drafts is a segment of its pending token and the drafts
+// to be verified, all of whose logits are wanted: row k is what follows after k drafts. Then, as
+// each row's token is chosen, roll_back() of its state leaves the accepted rows alone; images of
+// captures behind the new length are void. Last, draft() proposes what the next step verifies.
+// States that shall draft keep their draft keys in every forward(), Segment::draft_keys_from;
+// whether, how much and for whom is drafted and verified changes no bit of any row.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,7 +41,29 @@ struct Segment {
   SequenceState* state = nullptr;
   std::span<const int32_t> ids;         ///< at least one
   std::span<const Capture> captures{};  ///< whole ones only where the late rings are exact
+  /// Rows from this position on keep their keys for the draft head, whose next round reads those of
+  /// the last sliding_window positions; so do the rows before whole captures. kNoDraftKeys: none,
+  /// and no cost. Ignored without a draft head.
+  int64_t draft_keys_from = kNoDraftKeys;
+
+  static constexpr int64_t kNoDraftKeys = std::numeric_limits<int64_t>::max();
 };
+
+/// A sequence in a draft round.
+struct DraftJob {
+  SequenceState* state = nullptr;  ///< is only read
+  int32_t pending = 0;             ///< the token at state->length(), which was not run yet
+  /// Out: drafts of the positions after it, as many in all jobs, at most dspark_block_size.
+  std::span<int32_t> tokens{};
+  /// Out [tokens]: its sigmoid is about the probability that the draft is accepted if those before
+  /// it are.
+  std::span<float> confidence{};
+};
+
+/// Chooses the draft of a position from its logits [vocab_size]: an id. job: number in the batch.
+/// Called from the pool's threads, for different jobs at the same time.
+using PickDraft =
+    std::function<int32_t(size_t job, int64_t position, std::span<const float> logits, int worker)>;
 
 /// Sizes of a sequence's state under a configuration.
 KvShape kv_shape(const ModelConfig& config, const Replay& replay = {});
@@ -62,6 +94,13 @@ class Model {
   /// their own sequence only. Source: tools/reference/v41/model.py, Model.forward.
   void forward(Workspace& work, std::span<const Segment> batch, std::span<const int64_t> wanted,
                float* logits, Trace* trace) const;
+
+  /// A round of the draft head for every job, from the draft keys that its state has (all of the
+  /// last sliding_window positions: the reference's drafts; fewer: perhaps worse ones). Drafts are
+  /// chosen by `pick`, or are the largest logits without. Changes no state. A sequence's drafts
+  /// depend on it alone. With a draft head only. Source: tools/reference/v41/dspark.py,
+  /// DraftHead.draft.
+  void draft(Workspace& work, std::span<const DraftJob> batch, const PickDraft& pick = {}) const;
 
  private:
   struct State;

@@ -27,8 +27,8 @@ kernels::RouteParams route_params(const Step& step, int32_t layer) {
   constexpr kernels::Scoring kScoring[] = {
       kernels::Scoring::kSqrtSoftplus, kernels::Scoring::kSigmoid,
       kernels::Scoring::kSoftmax};  // in the order of ScoringFunc
-  return {c.n_routed_experts,
-          c.num_experts_per_tok,
+  return {static_cast<int32_t>(step.weights(layer).ffn.experts.size()),
+          static_cast<int32_t>(step.top_k(layer)),
           kScoring[static_cast<size_t>(c.scoring_func)],
           c.gate_temp,
           c.norm_topk_prob,
@@ -37,16 +37,15 @@ kernels::RouteParams route_params(const Step& step, int32_t layer) {
 }
 
 void choose_experts(Step& step, int32_t layer, std::span<const float> x, const Routes& routes) {
-  const ModelConfig& c = step.config();
-  const int64_t top_k = c.num_experts_per_tok;
+  const int64_t top_k = step.top_k(layer);
   const kernels::RouteParams params = route_params(step, layer);
+  const int64_t experts = params.num_experts;
   const ArenaScope scope(step.work.arena());
   const std::span<float> logits = lin(step, x, step.weights(layer).ffn.gate_weight);
   const std::span<int32_t> scratch =
-      step.work.arena().take<int32_t>(int64_t{step.work.pool().num_threads()} * c.n_routed_experts);
+      step.work.arena().take<int32_t>(step.work.pool().num_threads() * experts);
   step.for_each_row([&](int64_t row, int worker) {
-    kernels::route(logits.data() + row * c.n_routed_experts, params,
-                   scratch.data() + int64_t{worker} * c.n_routed_experts,
+    kernels::route(logits.data() + row * experts, params, scratch.data() + worker * experts,
                    routes.ids.data() + row * top_k, routes.weights.data() + row * top_k);
   });
 }
@@ -69,16 +68,14 @@ void sort_places(const Routes& routes, int64_t top_k) {
 }
 
 Routes route(Step& step, int32_t layer, std::span<const float> x) {
-  const int64_t top_k = step.config().num_experts_per_tok;
+  const int64_t top_k = step.top_k(layer);
   const int64_t places = step.num_rows() * top_k;
+  const auto num_experts = static_cast<int64_t>(step.weights(layer).ffn.experts.size());
   Arena& arena = step.work.arena();
-  const Routes routes{arena.take<int32_t>(places),
-                      arena.take<float>(places),
-                      arena.take<int32_t>(int64_t{step.config().n_routed_experts} + 1),
-                      arena.take<int32_t>(places),
-                      arena.take<float>(places),
-                      arena.take<int32_t>(places),
-                      arena.take<int32_t>(places)};
+  const Routes routes{
+      arena.take<int32_t>(places), arena.take<float>(places), arena.take<int32_t>(num_experts + 1),
+      arena.take<int32_t>(places), arena.take<float>(places), arena.take<int32_t>(places),
+      arena.take<int32_t>(places)};
   choose_experts(step, layer, x, routes);
   sort_places(routes, top_k);
   if (step.trace != nullptr) {
@@ -105,7 +102,7 @@ void expand_all(Step& step, const MoeWeights& w, std::span<const float> x, const
   const int64_t width = c.moe_intermediate_size;
   const kernels::Rows rows{x.data(), step.num_rows(), c.hidden_size};
   const std::span<kernels::Product> jobs =
-      step.work.arena().take<kernels::Product>(2 * (int64_t{c.n_routed_experts} + 1));
+      step.work.arena().take<kernels::Product>(2 * static_cast<int64_t>(w.experts.size() + 1));
   size_t n = 0;
   for (size_t e = 0; e < w.experts.size(); ++e) {
     const int64_t first = routes.first[e];
@@ -127,7 +124,7 @@ void reduce_all(Step& step, const MoeWeights& w, const Routes& routes, const Hid
   const int64_t hidden = c.hidden_size;
   const auto places = static_cast<int64_t>(routes.ids.size());
   const std::span<kernels::Product> jobs =
-      step.work.arena().take<kernels::Product>(int64_t{c.n_routed_experts} + 1);
+      step.work.arena().take<kernels::Product>(static_cast<int64_t>(w.experts.size() + 1));
   size_t n = 0;
   for (size_t e = 0; e < w.experts.size(); ++e) {
     const int64_t first = routes.first[e];
@@ -153,7 +150,7 @@ std::span<float> moe(Step& step, int32_t layer, std::span<const float> x) {
   const MoeWeights& w = step.weights(layer).ffn;
   const int64_t hidden = c.hidden_size;
   const int64_t width = c.moe_intermediate_size;
-  const int64_t top_k = c.num_experts_per_tok;
+  const int64_t top_k = step.top_k(layer);
   const int64_t places = step.num_rows() * top_k;
   const std::span<float> y = step.floats(step.num_rows() * hidden);
 

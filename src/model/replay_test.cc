@@ -9,14 +9,16 @@
 #include <numeric>
 
 #include "model/model.h"
-#include "model/packed_weights.h"
 #include "support/golden.h"
+#include "support/small_model.h"
 
 namespace stoker {
 namespace {
 
 using testing::GoldenFile;
 using testing::same_bits;
+using testing::SmallModel;
+using testing::store_for;
 
 constexpr int32_t kDecoded = 12;
 
@@ -26,39 +28,20 @@ using Logits = std::vector<std::vector<float>>;
 class ReplayTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto opened =
-        Checkpoint::open(std::string(STOKER_SOURCE_DIR) + "/tests/data/small/checkpoint", 1);
-    ASSERT_TRUE(opened) << opened.error().message;
-    checkpoint_ = std::make_unique<Checkpoint>(*std::move(opened));
-    WorkerPool pool(1);
-    packed_ = std::make_unique<PackedWeights>(PackedWeights::make(checkpoint_->weights(), pool));
+    small_ = std::make_unique<SmallModel>();
     pool_ = std::make_unique<WorkerPool>(2);
     work_ = std::make_unique<Workspace>(config(), *pool_, *kernels::default_plan(), 64);
   }
   static void TearDownTestSuite() {
     work_.reset();
     pool_.reset();
-    packed_.reset();
-    checkpoint_.reset();
+    small_.reset();
   }
 
   static Workspace& workspace() { return *work_; }
-  static const ModelConfig& config() { return checkpoint_->config(); }
-
-  static Replay replay(ReplayMode mode) {
-    const auto made = make_replay(config(), mode);
-    EXPECT_TRUE(made) << made.error().message;
-    return *made;
-  }
-
-  static Model model_with(const Replay& replay) {
-    const GoldenFile golden("tests/data/small/golden/golden.safetensors");
-    std::vector<int32_t> map;
-    for (const int64_t token_class : golden.i64("token_map"))
-      map.push_back(static_cast<int32_t>(token_class));
-    map.resize(static_cast<size_t>(config().vocab_size));
-    return *Model::create(config(), packed_->weights(), map, replay);
-  }
+  static const ModelConfig& config() { return small_->config(); }
+  static Replay replay(ReplayMode mode) { return small_->replay(mode); }
+  static Model model_with(const Replay& replay) { return small_->model(replay); }
 
   static std::vector<int32_t> prompt_of(int64_t length) {
     std::vector<int32_t> ids;
@@ -68,13 +51,6 @@ class ReplayTest : public ::testing::Test {
       ids.push_back(static_cast<int32_t>((x >> 8) % 570));
     }
     return ids;
-  }
-
-  static std::unique_ptr<KvStore> store_for(const Model& model) {
-    const KvShape shape = model.state_shape();
-    return *KvStore::create(
-        shape,
-        *plan_kv(shape, {.bytes = int64_t{16} << 20, .max_num_seqs = 4, .prefix_cache = true}));
   }
 
   // Runs ids from state.length() on in chunks, then decodes.
@@ -117,13 +93,11 @@ class ReplayTest : public ::testing::Test {
   }
 
  private:
-  static std::unique_ptr<Checkpoint> checkpoint_;
-  static std::unique_ptr<PackedWeights> packed_;
+  static std::unique_ptr<SmallModel> small_;
   static std::unique_ptr<WorkerPool> pool_;
   static std::unique_ptr<Workspace> work_;
 };
-std::unique_ptr<Checkpoint> ReplayTest::checkpoint_;
-std::unique_ptr<PackedWeights> ReplayTest::packed_;
+std::unique_ptr<SmallModel> ReplayTest::small_;
 std::unique_ptr<WorkerPool> ReplayTest::pool_;
 std::unique_ptr<Workspace> ReplayTest::work_;
 

@@ -1,5 +1,7 @@
 // The residual streams: how they are mixed into the input of a sub-layer and how its output is
 // written back.
+#include <algorithm>
+
 #include "kernels/hyper_connection.h"
 #include "kernels/norm.h"
 #include "kernels/products.h"
@@ -34,7 +36,7 @@ Mixes mixes(Step& step, const Weight& fn, const std::vector<float>& base,
 }
 
 std::span<float> collapse_and_norm(Step& step, std::span<const float> pre,
-                                   const std::vector<float>& norm) {
+                                   const std::vector<float>& norm, std::span<float> collapsed) {
   const ModelConfig& c = step.config();
   const int64_t hidden = c.hidden_size;
   const std::span<float> x = step.floats(step.num_rows() * hidden);
@@ -42,6 +44,7 @@ std::span<float> collapse_and_norm(Step& step, std::span<const float> pre,
     float* out = x.data() + row * hidden;
     kernels::collapse(step.streams.data() + row * c.hc_mult * hidden, pre.data() + row * c.hc_mult,
                       c.hc_mult, hidden, out);
+    if (!collapsed.empty()) std::copy_n(out, hidden, collapsed.data() + row * hidden);
     kernels::rms_norm(out, norm.data(), hidden, c.rms_norm_eps, out);
   });
   return x;

@@ -232,7 +232,7 @@ void select(Step& step, int32_t layer, std::span<float> q, std::span<float> weig
       .step = step,
       .layer = layer,
       .source = static_cast<size_t>(step.model.source_number[static_cast<size_t>(layer)]),
-      .ratio = c.compress_ratios[static_cast<size_t>(layer)],
+      .ratio = step.compress_ratio(layer),
       .among_candidates = c.candidate_source_layer_id >= 0 && layer > c.candidate_source_layer_id,
       .q = q.data(),
       .weights = weights.data()};

@@ -17,20 +17,27 @@ class Workspace {
   /// Memory for steps of up to max_rows rows. Larger steps are allocated when they come.
   Workspace(const ModelConfig& config, WorkerPool& pool, const kernels::KernelPlan& plan,
             int64_t max_rows)
-      : pool_(pool), plan_(plan), arena_(bytes_for(config, pool.num_threads(), max_rows)) {}
+      : pool_(pool),
+        plan_(plan),
+        max_rows_(max_rows),
+        arena_(bytes_for(config, pool.num_threads(), max_rows)) {}
 
   /// Bytes that a step of that many rows takes at most, where its sequences are not long; scores of
   /// index keys come on top.
   static int64_t bytes_for(const ModelConfig& config, int num_threads, int64_t max_rows);
+  /// Sequences whose drafts are chosen together, with all their logits in memory.
+  static constexpr int64_t kChainsTogether = 16;
 
   WorkerPool& pool() { return pool_; }
   Arena& arena() { return arena_; }
+  int64_t max_rows() const { return max_rows_; }
   const kernels::KernelPlan& plan() const { return plan_; }
   kernels::Workbench bench() { return {pool_, arena_, plan_}; }
 
  private:
   WorkerPool& pool_;
   const kernels::KernelPlan plan_;
+  const int64_t max_rows_;
   Arena arena_;
 };
 
