@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kExamples =
     "  stoker trace demo --ids-file ids.txt --out trace.safetensors\n"
-    "  stoker trace demo --ids-file ids.txt --out trace.safetensors --layers --chunks 1,7,30\n";
+    "  stoker trace demo --ids-file ids.txt --out trace.safetensors --layers --chunks 1,7,30\n"
+    "  stoker trace demo --ids-file ids.txt --out trace.safetensors --decode 40 --drafts\n";
 
 Result<void> run_trace(const std::string& model, const std::string& ids_file,
                        const std::string& chunks, TraceOptions options, const std::string& out) {
@@ -45,6 +46,10 @@ int trace_command(const Arguments& arguments) {
   parser.option("--chunks", "1,7,30", &chunks,
                 "Positions of each pass in turn, the last one repeating [all at once]");
   parser.flag("--layers", &options.layers, "Also what every layer computes");
+  parser.option("--decode", "N", &options.decode_tokens,
+                "Then N tokens, each the likeliest one [0]");
+  parser.flag("--drafts", &options.drafts,
+              "A round of the draft head before each of them, of which nothing is taken");
   add_threads_option(parser, &options.num_threads);
   if (const auto code = parser.parse(arguments)) return *code;
   if (!ids_file || !out) return parser.refuse("expected both --ids-file and --out");

@@ -14,7 +14,7 @@ REFERENCE = ROOT / "tools" / "reference"
 sys.path.insert(0, str(REFERENCE))
 
 import make_checkpoint  # noqa: E402
-from make_golden import Traced, i64, padded  # noqa: E402
+from make_golden import Traced, decode_case, i64, padded  # noqa: E402
 from v41 import checkpoint as ck  # noqa: E402
 from v41.engram import compressed_map  # noqa: E402
 from v41.model import Sequence  # noqa: E402
@@ -58,6 +58,15 @@ def prompt_trace(checkpoint, ids, classes):
     return out
 
 
+def decode_trace(checkpoint, prompt, n):
+    """The entries `decode.*` of a golden file: n greedy tokens after `prompt`, each with a draft round before it."""
+    weights = ck.dequantise(ck.read_dir(checkpoint))
+    case = decode_case(text_config(checkpoint), weights, token_map(checkpoint), prompt, n)
+    out = {"decode." + key: i64(case[key]) for key in ("ids", "pending", "at", "drafts")}
+    out.update({"decode." + key: ck.f32(np.float32(case[key])) for key in ("margin", "confidence")})
+    return dict(out, **{"decode.prompt": i64(prompt)})
+
+
 def _key(*extra):
     """Changes with the reference and with this file."""
     digest = hashlib.sha256(repr(extra).encode())
@@ -67,7 +76,8 @@ def _key(*extra):
 
 
 def made_case(shape, seed, length):
-    """A made checkpoint with the trace of a random prompt: (folder, trace). Kept in the build folder, as it takes a while."""
+    """A made checkpoint with the trace of a random prompt, and of what follows the first quarter of it: (folder, trace). Kept
+    in the build folder, as it takes a while."""
     folder = BUILD / "e2e" / f"{shape}-{_key(shape, seed, length)}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +87,8 @@ def made_case(shape, seed, length):
         rng = np.random.default_rng(seed)
         ids = [0] + [int(i) for i in rng.integers(3, tokenizer.get_vocab_size(with_added_tokens=True), length - 1)]
         ids[length // 2:length // 2 + 8] = ids[length // 4:length // 4 + 8]  # n-grams and the indexer meet the same rows again
-        ck.write(os.path.join(making, "trace.safetensors"), prompt_trace(checkpoint, ids, token_map(checkpoint)))
+        trace = prompt_trace(checkpoint, ids, token_map(checkpoint))
+        ck.write(os.path.join(making, "trace.safetensors"), dict(trace, **decode_trace(checkpoint, ids[:length // 4], 20)))
         try:
             os.rename(making, folder)
         except OSError:  # another run was faster

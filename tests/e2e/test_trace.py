@@ -1,4 +1,5 @@
-"""`stoker trace` against the reference, bit for bit: every trace point and logit, for every way to cut the prompt into passes."""
+"""`stoker trace` against the reference, bit for bit: every trace point, logit and draft, for every way to cut the prompt into
+passes."""
 import json
 import shutil
 
@@ -13,11 +14,27 @@ SHAPES = ["small", "other"]
 
 
 @pytest.fixture(scope="module")
-def cases():
-    """{shape: (checkpoint, golden entries of its prompt)}"""
+def all_cases():
+    """{shape: (checkpoint, golden entries)}"""
     golden = reference.read(SMALL / "golden" / "golden.safetensors")
-    golden = {k: v for k, v in golden.items() if k.startswith("prompt.") and k != "prompt.spread"}
     return {"small": (SMALL / "checkpoint", golden), "other": reference.made_case("other", 3, 96)}
+
+
+def entries(case, beginning):
+    checkpoint, golden = case
+    return checkpoint, {k: v for k, v in golden.items() if k.startswith(beginning) and k != "prompt.spread"}
+
+
+@pytest.fixture(scope="module")
+def cases(all_cases):
+    """Those of the prompt."""
+    return {shape: entries(case, "prompt.") for shape, case in all_cases.items()}
+
+
+@pytest.fixture(scope="module")
+def decode_cases(all_cases):
+    """Those of the greedy continuation."""
+    return {shape: entries(case, "decode.") for shape, case in all_cases.items()}
 
 
 def values(entry):
@@ -74,6 +91,53 @@ def test_without_layers_there_are_only_logits(cases, tmp_path):
     assert_same(found, {name: golden[name] for name in ("prompt.ids", "prompt.logits")})
 
 
+def decode(checkpoint, golden, tmp_path, *options):
+    found = trace(checkpoint, values(golden["decode.prompt"]), tmp_path, "--decode", len(values(golden["decode.ids"])), *options)
+    assert sorted(name for name in found if name.startswith("prompt.")) == ["prompt.ids", "prompt.logits"]
+    return {name: entry for name, entry in found.items() if name.startswith("decode.")}
+
+
+@pytest.mark.parametrize("level", ["avx2", "avx512", "avx512bf16"])
+@pytest.mark.parametrize("chunks", ["", "1", "5,2"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_drafts_equal_the_reference(decode_cases, tmp_path, monkeypatch, shape, chunks, level):
+    monkeypatch.setenv("STOKER_ISA", level)
+    checkpoint, golden = decode_cases[shape]
+    (tmp_path / "ids.txt").write_text("0")
+    able = run("trace", checkpoint, "--ids-file", tmp_path / "ids.txt", "--out", tmp_path / "t.safetensors")
+    if "expected a level of this processor" in able.stderr:
+        pytest.skip(f"this processor lacks {level}")
+    threads = 1 + len(level) % 3
+    options = ["--drafts", "--threads", threads] + (["--chunks", chunks] if chunks else [])
+    assert_same(decode(checkpoint, golden, tmp_path, *options), golden)
+
+
+def test_the_continuation_without_drafts(decode_cases, tmp_path):
+    checkpoint, golden = decode_cases["small"]
+    names = ("decode.prompt", "decode.ids", "decode.margin")
+    assert_same(decode(checkpoint, golden, tmp_path), {name: golden[name] for name in names})
+
+
+def test_drafts_need_a_draft_head(tmp_path):
+    folder = tmp_path / "no-head"
+    shutil.copytree(SMALL / "checkpoint", folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["num_nextn_predict_layers"] = 0
+    config["text_config"]["compress_ratios"] = config["text_config"]["compress_ratios"][:10]
+    (folder / "config.json").write_text(json.dumps(config))
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    for shard in set(index["weight_map"].values()):
+        tensors = {k: v for k, v in reference.read(folder / shard).items() if not k.startswith("mtp.")}
+        reference.ck.write(folder / shard, tensors)
+    index["weight_map"] = {k: v for k, v in index["weight_map"].items() if not k.startswith("mtp.")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "ids.txt").write_text("0 5 6")
+    options = ["--ids-file", tmp_path / "ids.txt", "--out", tmp_path / "t.safetensors", "--decode", "2"]
+    run_well("trace", folder, *options)
+    refused = run("trace", folder, *options, "--drafts")
+    assert refused.returncode == 2 and "draft head" in refused.stderr
+
+
 def without_tokenizer(tmp_path, classes=None):
     """The small checkpoint without its tokenizer, and with another number of Engram classes."""
     folder = tmp_path / "ids-only"
@@ -106,6 +170,7 @@ def test_ids_alone_with_a_class_for_each(tmp_path):
 @pytest.mark.parametrize("ids, options, code, expected", [
     ("0 704", [], 2, "704"), ("0 -1", [], 2, "-1"), ("", [], 2, "ids"), ("0 x", [], 2, "'x'"),
     ("0 5", ["--chunks", "0"], 2, "chunk"), ("0 5", ["--chunks", "1,a"], 2, "--chunks"),
+    ("0 5", ["--decode", "-1"], 2, "decode"), ("0 5", ["--decode", "4095"], 2, "4096"), ("0 5", ["--drafts"], 2, "decode"),
     ("0 5", ["--threads", "-1"], 2, "threads"), ("0 5", ["--out", "/nowhere/t.safetensors"], 2, "/nowhere/t.safetensors"),
     ("0 5", ["--out", "/dev/null"], 3, "/dev/null"),
 ])
