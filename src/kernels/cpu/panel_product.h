@@ -81,22 +81,13 @@ inline constexpr int64_t kPairsPerBlock = kPanelBlock / 2;
 template <class L>
 inline constexpr int64_t kBlockSteps = kPairsPerBlock* L::kStepsPerPair;
 
-/// The sums of T rows into the rows of y, as far as the panel is live.
-[[gnu::always_inline]] inline void store_rows(const float* sums, int64_t rows,
-                                              const PanelJob& job) {
-  for (int64_t t = 0; t < rows; ++t) {
-    __builtin_memcpy(job.y + t * job.y_stride, sums + t * kPanelRows,
-                     static_cast<size_t>(job.width) * sizeof(float));
-  }
-}
-
 /// A run of steps of T rows, which lie one after the other: those of x, or copies of them. Asks for
 /// the next run, which is far away.
 template <int T>
 [[gnu::always_inline]] inline const float* run_of_rows(const ArrangedRows& x, int64_t run,
-                                                       float* copies) {
+                                                       bool is_last, float* copies) {
   const float* first = x.data + run * x.all * kRunSteps;
-  const float* next = first + x.all * kRunSteps;
+  const float* next = first + (is_last ? 0 : x.all * kRunSteps);
   for (int t = 0; t < T; ++t) {
     const int64_t row = (x.index != nullptr ? x.index[t] : t) * kRunSteps;
     for (int64_t at = 0; at < kRunSteps; at += 16) __builtin_prefetch(next + row + at);
@@ -128,24 +119,40 @@ template <class L, class Format, int T, int kFirst, int V>
   }
 }
 
-/// add_run() for all vectors, V at a time, with sums [T, 64] in memory.
+/// Where the sums of a group of rows go: into y, or where the panel has dead rows into `spare`,
+/// from which store() copies the live ones.
+template <int T>
+struct GroupSums {
+  explicit GroupSums(const PanelJob& of) : job(of) {}
+  float* row(int t) { return job.width == kPanelRows ? job.y + t * job.y_stride : spare[t]; }
+  void store() {
+    for (int t = 0; t < T && job.width < kPanelRows; ++t) {
+      __builtin_memcpy(job.y + t * job.y_stride, spare[t],
+                       static_cast<size_t>(job.width) * sizeof(float));
+    }
+  }
+
+  const PanelJob& job;
+  alignas(64) float spare[T][kPanelRows];
+};
+
+/// add_run() for all vectors, V at a time, with sums in memory; the first run begins them.
 template <class L, class Format, int T, int V, int kFirst = 0>
 [[gnu::always_inline]] inline void add_run_by_parts(const PanelJob& job, int64_t run,
-                                                    const float* x, float* sums) {
+                                                    const float* x, GroupSums<T>& sums) {
   if constexpr (kFirst < kVectors<L>) {
     typename L::Float acc[T][V];
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v)
-        acc[t][v] = L::load(sums + t * kPanelRows + (kFirst + v) * L::kLanes);
+        acc[t][v] = run == 0 ? L::zero() : L::load(sums.row(t) + (kFirst + v) * L::kLanes);
     }
     add_run<L, Format, T, kFirst, V>(job, run, x, acc);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v)
-        L::store(sums + t * kPanelRows + (kFirst + v) * L::kLanes, acc[t][v]);
+      for (int v = 0; v < V; ++v) L::store(sums.row(t) + (kFirst + v) * L::kLanes, acc[t][v]);
     }
     add_run_by_parts<L, Format, T, V, kFirst + V>(job, run, x, sums);
   }
@@ -162,9 +169,12 @@ constexpr int few_rows_vectors() {
 template <class L, class Format, int T>
 [[gnu::noinline]] void few_rows(const PanelJob& job) {
   constexpr int kTogether = few_rows_vectors<L, T>();
-  alignas(64) float sums[T * kPanelRows] = {};
+  GroupSums<T> sums(job);
   alignas(64) float copies[T * kRunSteps];
   const int64_t runs = (job.cols / 2 * L::kStepsPerPair + kRunSteps - 1) / kRunSteps;
+  const auto x_of = [&](int64_t run) __attribute__((always_inline)) {
+    return run_of_rows<T>(job.x, run, run + 1 == runs, copies);
+  };
   if constexpr (kTogether == kVectors<L>) {
     typename L::Float acc[T][kTogether];
 #pragma GCC unroll 8
@@ -173,18 +183,17 @@ template <class L, class Format, int T>
       for (int v = 0; v < kTogether; ++v) acc[t][v] = L::zero();
     }
     for (int64_t run = 0; run < runs; ++run)
-      add_run<L, Format, T, 0, kTogether>(job, run, run_of_rows<T>(job.x, run, copies), acc);
+      add_run<L, Format, T, 0, kTogether>(job, run, x_of(run), acc);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kTogether; ++v)
-        L::store(sums + t * kPanelRows + v * L::kLanes, acc[t][v]);
+      for (int v = 0; v < kTogether; ++v) L::store(sums.row(t) + v * L::kLanes, acc[t][v]);
     }
   } else {
     for (int64_t run = 0; run < runs; ++run)
-      add_run_by_parts<L, Format, T, kTogether>(job, run, run_of_rows<T>(job.x, run, copies), sums);
+      add_run_by_parts<L, Format, T, kTogether>(job, run, x_of(run), sums);
   }
-  store_rows(sums, T, job);
+  sums.store();
 }
 
 /// Steps [first, first + count) of a panel of pairs, in out [count, 64]; whole blocks.
@@ -303,12 +312,11 @@ template <class L, int T>
       }
     }
   }
-  alignas(64) float sums[T * kPanelRows];
+  GroupSums<T> sums(job);
   for (int t = 0; t < T; ++t) {
-    for (int v = 0; v < kVectors<L>; ++v)
-      L::store(sums + t * kPanelRows + v * L::kLanes, acc[t][v]);
+    for (int v = 0; v < kVectors<L>; ++v) L::store(sums.row(t) + v * L::kLanes, acc[t][v]);
   }
-  store_rows(sums, T, job);
+  sums.store();
 }
 
 template <class L>
