@@ -81,6 +81,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
 }
 
+void read_ahead(const uint8_t* from, int64_t bytes) {
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = reinterpret_cast<uintptr_t>(from) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(bytes);
+  // Advice: where it is not taken, the page comes when it is touched.
+  (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_WILLNEED);
+}
+
 Result<std::string> read_file(const std::string& path, size_t max_bytes) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return system_error(path, "cannot be opened");

@@ -1,10 +1,14 @@
 #include "base/mapped_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 namespace stoker {
 namespace {
@@ -66,6 +70,28 @@ TEST_F(MappedFileTest, FollowsLinksAndNamesTheFileInErrors) {
   std::ofstream(path("empty")).flush();
   ASSERT_TRUE(MappedFile::open(path("empty")));
   EXPECT_TRUE(MappedFile::open(path("empty"))->bytes().empty());
+}
+
+TEST_F(MappedFileTest, ReadsAheadWhatIsNotInMemory) {
+  const std::vector<uint8_t> content(size_t{4} << 20, 1);
+  ASSERT_TRUE(write_file_atomically(path("a"), content));
+  const int file = ::open(path("a").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::fsync(file), 0);
+  ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ::close(file);
+  const auto mapped = MappedFile::open(path("a"));
+  ASSERT_TRUE(mapped);
+  const uint8_t* place = mapped->bytes().data() + (2 << 20);
+  const auto is_in_memory = [place] {
+    unsigned char page = 0;
+    EXPECT_EQ(::mincore(const_cast<uint8_t*>(place), 1, &page), 0);
+    return (page & 1) != 0;
+  };
+  if (is_in_memory()) GTEST_SKIP() << "this file system keeps its pages in memory";
+  read_ahead(place + 100, 300);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!is_in_memory() && std::chrono::steady_clock::now() < limit) ::usleep(1000);
+  EXPECT_TRUE(is_in_memory());
 }
 
 TEST_F(MappedFileTest, WritingIntoNowhereFails) {

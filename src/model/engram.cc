@@ -23,6 +23,30 @@ void classes_at(const Step& step, const Row& row, std::span<int32_t> classes) {
 
 }  // namespace
 
+void read_engram_ahead(Step& step) {
+  constexpr int64_t kLeastBytes = int64_t{1} << 30;  // smaller tables stay in memory
+  const ModelConfig& c = step.config();
+  const int64_t columns = c.engram_columns();
+  const ArenaScope scope(step.work.arena());
+  const int64_t threads = step.work.pool().num_threads();
+  const std::span<int64_t> rows = step.work.arena().take<int64_t>(threads * columns);
+  const std::span<int32_t> classes =
+      step.work.arena().take<int32_t>(threads * c.engram_max_ngram_size);
+  for (size_t table = 0; table < c.engram_layer_ids.size(); ++table) {
+    const Weight& embed = step.weights(c.engram_layer_ids[table]).engram.embed;
+    if (embed.rows * embed.cols < kLeastBytes) continue;
+    step.for_each_row([&](int64_t row, int worker) {
+      const std::span<int32_t> own =
+          classes.subspan(static_cast<size_t>(int64_t{worker} * c.engram_max_ngram_size),
+                          static_cast<size_t>(c.engram_max_ngram_size));
+      classes_at(step, step.rows[static_cast<size_t>(row)], own);
+      int64_t* own_rows = rows.data() + worker * columns;
+      step.model.engram_hash[0].rows(table, own, own_rows);
+      for (int64_t i = 0; i < columns; ++i) read_row_ahead(embed, own_rows[i]);
+    });
+  }
+}
+
 void engram(Step& step, int32_t layer) {
   const ModelConfig& c = step.config();
   const auto table = static_cast<size_t>(c.engram_index_of(layer));

@@ -159,6 +159,9 @@ std::span<float> collapse_and_norm(Step& step, std::span<const float> pre,
                                    const std::vector<float>& norm, std::span<float> collapsed = {});
 void expand(Step& step, std::span<const float> y, const Mixes& mixes);
 void engram(Step& step, int32_t layer);
+/// Has the rows of large Engram tables that this step needs read from disk, long before they are
+/// used.
+void read_engram_ahead(Step& step);
 std::span<float> moe(Step& step, int32_t layer, std::span<const float> x);
 
 /// Window records of a layer for the rows that its step had when they were made: each segment's

@@ -383,6 +383,7 @@ void Model::forward(Workspace& work, std::span<const Segment> batch,
   number_rows(step, lengths(step));
   prepare_choice(step);
   prepare_taps(step);
+  read_engram_ahead(step);
   embed(step);
   for (int32_t layer = 0; layer < config().num_hidden_layers && !step.rows.empty(); ++layer)
     run_block(step, layer);

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/mapped_file.h"
 #include "tensor/formats.h"
 #include "tensor/panels.h"
 
@@ -94,6 +95,12 @@ void prefetch_row(const Weight& weight, int64_t row) {
   const uint8_t* data = weight.data + row * weight.cols;
   for (int64_t at = 0; at < weight.cols; at += kLine) __builtin_prefetch(data + at);
   __builtin_prefetch(weight.scale + row * (weight.cols / kGroup));
+}
+
+void read_row_ahead(const Weight& weight, int64_t row) {
+  const int64_t groups = weight.cols / kGroup;
+  read_ahead(weight.data + row * weight.cols, weight.cols);
+  read_ahead(weight.scale + row * groups, groups);
 }
 
 }  // namespace stoker

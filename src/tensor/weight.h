@@ -49,7 +49,8 @@ Weight rows_of(const Weight& weight, int64_t first, int64_t count);
 /// Row `row` as float32, values times scale: out [weight.cols]. Any format.
 void decode_row(const Weight& weight, int64_t row, float* out);
 
-/// Asks for the bytes of a row of a kFp8Group matrix.
+/// Asks for the bytes of a row of a kFp8Group matrix: from memory, or from the file that it is in.
 void prefetch_row(const Weight& weight, int64_t row);
+void read_row_ahead(const Weight& weight, int64_t row);
 
 }  // namespace stoker
