@@ -108,7 +108,10 @@ Result<Inspection> inspect(const std::string& model) {
 
 Result<StatePlan> plan_state(const std::string& model, const EngineOptions& options) {
   TRY_ASSIGN(const std::string path, resolve_model(model));
-  TRY_ASSIGN(const ModelConfig config, read_config(path));
+  TRY_ASSIGN(ModelConfig config, read_config(path));
+  // Where weights are there, they may lack the draft head.
+  if (const auto survey = Checkpoint::survey(path); survey && survey->config)
+    config = *survey->config;
   TRY_ASSIGN(const Replay replay, replay_of(config, options.bounded_replay));
   const KvShape shape = kv_shape(config, replay);
   TRY_ASSIGN(const KvPlan plan, plan_kv(shape, budget_of(options)));

@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -57,6 +58,19 @@ Result<void> read_tokenizer_config(const std::string& dir) {
   return check_tokenizer_config(**text).with(path);
 }
 
+// Weights without a draft head are a model without one, whatever config.json says; with a part of
+// one they are damaged. Returns whether there was one to drop.
+bool drop_absent_draft_head(ModelConfig& config, const Shards& shards) {
+  if (config.num_nextn_predict_layers == 0 || shards.tensors.empty()) return false;
+  const auto is_of_head = [](const StoredTensor& stored) {
+    const std::string& name = stored.tensor.name;
+    return name.starts_with("mtp.") && !is_unused(name);
+  };
+  if (std::ranges::any_of(shards.tensors, is_of_head)) return false;
+  config.num_nextn_predict_layers = 0;
+  return true;
+}
+
 // Whether a tensor holds the scales of another one: these are no parameters.
 bool is_scale(const NamedTensor& tensor) {
   return tensor.name.ends_with(".scale");
@@ -96,6 +110,7 @@ Result<Checkpoint> Checkpoint::open_headers(const std::string& dir) {
   checkpoint.shards_ = open_shards(dir);
   const Shards& shards = checkpoint.shards_;
   if (!shards.problems.empty()) return shards.problems.joined().with(dir);
+  checkpoint.draft_head_missing_ = drop_absent_draft_head(checkpoint.config_, shards);
   Binding binding = bind_weights(checkpoint.config_, shards, kMaxCheckedEngramBytes);
   if (!binding.problems.empty()) return binding.problems.joined().with(dir);
   checkpoint.weights_ = std::move(binding.weights);
@@ -140,6 +155,7 @@ Result<CheckpointSurvey> Checkpoint::survey(const std::string& dir) {
   for (const StoredTensor& stored : shards.tensors)
     survey.tensors.push_back(summary_of(stored.tensor));
   if (config && shards.problems.empty()) {
+    drop_absent_draft_head(*config, shards);
     const auto of_tensors = bind_weights(*config, shards, 0).problems.messages();
     survey.problems.insert(survey.problems.end(), of_tensors.begin(), of_tensors.end());
   }

@@ -58,7 +58,10 @@ class Checkpoint {
   /// Reads headers only. Errors: kNotFound, kIo for the directory itself.
   static Result<CheckpointSurvey> survey(const std::string& dir);
 
+  /// Of config.json; without draft stages where draft_head_missing().
   const ModelConfig& config() const { return config_; }
+  /// config.json has draft stages, and the weights have no `mtp.*` at all: a model without.
+  bool draft_head_missing() const { return draft_head_missing_; }
   /// config.json as it is.
   const std::string& config_text() const { return config_text_; }
   /// The files and all their tensors, used or not.
@@ -82,6 +85,7 @@ class Checkpoint {
   std::vector<CodeArray> unchecked_;  // borrows from the shards
   int64_t weight_bytes_ = 0;
   std::vector<std::string> unused_;
+  bool draft_head_missing_ = false;
   std::optional<std::string> tokenizer_json_;
 };
 

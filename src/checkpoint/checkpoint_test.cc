@@ -226,6 +226,34 @@ TEST(Checkpoint, UnusedTensorsAreTakenAndTold) {
   EXPECT_EQ(c.weight_bytes(), 2288854);
 }
 
+// Field fault: drafting went on with missing tensors. All or none.
+TEST(Checkpoint, WeightsWithoutADraftHeadAreAModelWithout) {
+  const CheckpointCopy copy;
+  EXPECT_FALSE(opened(copy.dir()).draft_head_missing());
+  for (const auto& entry : std::filesystem::directory_iterator(copy.dir())) {
+    if (entry.path().extension() != ".safetensors") continue;
+    copy.edit_shard(entry.path().filename(), [](std::vector<OwnedTensor>& tensors) {
+      std::erase_if(tensors, [](const OwnedTensor& t) { return t.name.starts_with("mtp."); });
+    });
+  }
+  Json index = json_of(copy.text("model.safetensors.index.json"));
+  std::vector<Json::Member> kept;
+  for (const auto& member : index.find("weight_map")->members()) {
+    if (!member.first.starts_with("mtp.")) kept.push_back(member);
+  }
+  copy.edit_json("model.safetensors.index.json", "weight_map", Json::object(std::move(kept)));
+  add_tensor(copy, {"mtp.0.embed.weight", DType::kBF16, {2}, std::string(4, '\0')});
+  const Checkpoint c = opened(copy.dir());
+  EXPECT_TRUE(c.draft_head_missing());
+  EXPECT_EQ(c.config().num_nextn_predict_layers, 0);
+  EXPECT_TRUE(c.weights().mtp.stages.empty());
+  EXPECT_TRUE(Checkpoint::survey(copy.dir())->problems.empty());
+
+  const CheckpointCopy part;
+  remove_tensor(part, "mtp.1.attn.wkv.scale");
+  EXPECT_THAT(open(part.dir()).error().message, HasSubstr("mtp.1.attn.wkv.scale"));
+}
+
 TEST(Checkpoint, OtherDtypesThatMeanTheSame) {
   const CheckpointCopy copy;
   edit_tensor(copy, "layers.3.ffn.experts.5.w2.weight",
