@@ -133,7 +133,7 @@ class Bookkeeping {
     sequence.last_token = now;
     const auto token = static_cast<int32_t>(sequence.key.arrival * 7919 + sequence.num_tokens());
     sequence.tokens.push_back(token);
-    sequence.stream->push(token, now, sequence.work);
+    sequence.stream->push(token, std::nullopt, now, sequence.work);
     metrics_.total_tokens.add(1);
   }
 

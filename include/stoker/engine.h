@@ -100,20 +100,23 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  /// The next event if one is ready. Never blocks. After the event that holds `finish`: none.
+  /// The next event if one is ready, of any choice. Never blocks. After every choice had its event
+  /// with `finish`: none.
   virtual std::optional<Event> poll() = 0;
 
   /// As poll, but waits up to `limit` for an event.
   virtual std::optional<Event> wait(std::chrono::milliseconds limit) = 0;
 
-  /// Asks the engine to stop; it does so before its next step. The final event still comes.
+  /// Asks the engine to stop; it does so before its next step. The final events still come.
   virtual void cancel() = 0;
 
   /// The prompt as the model reads it. Lives as long as the stream.
   virtual const std::vector<int32_t>& prompt_ids() const = 0;
 
-  /// The seed in use: the request's, or the one drawn for it.
+  /// The seed in use: the request's, or the one drawn for it. Finish has those of each choice.
   virtual uint64_t seed() const = 0;
+
+  virtual int32_t num_choices() const = 0;
 };
 
 /// A model that answers requests: the real one, or a scripted one in the server's tests.
@@ -131,6 +134,10 @@ class Engine {
   virtual ~Engine() = default;  ///< cancels what runs and joins its threads
 
   virtual const ModelInfo& model() const = 0;
+
+  /// The bytes that a token stands for, which alone need not be UTF-8; empty where there is no
+  /// tokenizer or the id has no text. Any thread.
+  virtual std::string token_bytes(int32_t id) const = 0;
 
   /// Validates, turns the prompt into ids on the calling thread, and queues. `ready` is called,
   /// from any thread, whenever poll() may have something new; it must not block and must not call

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "stoker/error.h"
+#include "stoker/logprobs.h"
 
 namespace stoker {
 
 enum class FinishReason {
-  kStop,       ///< end of text or a stop string
+  kStop,       ///< end of text, a stop string or a stop token
   kLength,     ///< max_tokens, or the context is full
   kCancelled,  ///< Stream::cancel, or the engine was drained
   kError,      ///< Finish::error says why
@@ -42,24 +43,45 @@ struct Timings {
 
 struct Finish {
   FinishReason reason = FinishReason::kStop;
-  std::optional<std::string> stop;  ///< the stop string that was met
-  std::optional<Error> error;       ///< with kError
+  std::optional<std::string> stop;    ///< the stop string that was met
+  std::optional<int32_t> stop_token;  ///< or the one of Request::stop_token_ids
+  std::optional<Error> error;         ///< with kError
+  uint64_t seed = 0;  ///< of this choice: a request with it and n = 1 gives the same answer
   Usage usage;
   Timings timings;
   int32_t num_preemptions = 0;  ///< times that it lost its state to others, and ran again
 };
 
+/// To what a token's text belongs.
+enum class TokenPart {
+  kContent,
+  kReasoning,
+  kHidden,  ///< to nothing: markup, an end of text
+};
+
+/// What is told of a chosen token where log-probabilities are asked for.
+struct TokenDetail {
+  PositionLogprobs logprobs;
+  TokenPart part = TokenPart::kContent;
+  int64_t text_offset = 0;  ///< characters (code points) of that part before it
+};
+
 /// One piece of an answer. Text pieces are whole UTF-8 and never hold a part of a stop string that
 /// was met.
 struct Event {
+  int32_t choice = 0;  ///< of the request's n
   std::vector<int32_t>
-      ids;           ///< tokens chosen since the event before; none for one whose text is held back
-  std::string text;  ///< to be appended to the answer; may be empty
-  /// With the first token, where the request asked for them: log p of every prompt token but the
-  /// first, given those before it. [prompt_tokens - 1], natural logarithms, at temperature 1.
-  std::vector<float> prompt_logprobs;
-  std::string reasoning;         ///< to be appended to the reasoning; may be empty
-  std::optional<Finish> finish;  ///< on the last event only
+      ids;  ///< tokens chosen since the event before; none for one whose text is held back
+  std::vector<TokenDetail> details;  ///< one for each of them, with Request::logprobs
+  /// Tokens of this choice so far whose text is out, the first so many of all; a token that begins
+  /// behind a stop string never is.
+  int32_t num_shown = 0;
+  std::string text;       ///< to be appended to the answer; may be empty
+  std::string reasoning;  ///< to be appended to the reasoning; may be empty
+  /// With the first token of choice 0, with Request::prompt_logprobs: of every prompt token but the
+  /// first, given those before it. [prompt_tokens - 1]
+  std::vector<PositionLogprobs> prompt_logprobs;
+  std::optional<Finish> finish;  ///< on the last event of each choice
 };
 
 }  // namespace stoker

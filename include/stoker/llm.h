@@ -26,15 +26,22 @@
 
 namespace stoker {
 
-/// The whole answer to one request. A plain value.
-struct Generation {
-  std::vector<int32_t> prompt_ids;  ///< the prompt as the model read it
-  std::vector<int32_t> ids;         ///< every token chosen, those without text included
+/// One answer. A plain value.
+struct Choice {
+  std::vector<int32_t> ids;          ///< every token chosen, those without text included
+  std::vector<TokenDetail> details;  ///< of each of them, with Request::logprobs
+  int32_t num_shown = 0;  ///< of these, up to the last one of which something is in the text
   std::string text;
-  std::string reasoning;               ///< of a chat with thinking
-  std::vector<float> prompt_logprobs;  ///< where the request asks for them, as in Event
-  uint64_t seed = 0;                   ///< the request's, or the one drawn for it
-  Finish finish;  ///< kStop or kLength; kCancelled after a stop: all above may be empty
+  std::string reasoning;  ///< of a chat with thinking
+  Finish finish;          ///< kStop or kLength; kCancelled after a stop: all above may be empty
+};
+
+/// What came of one request: its first choice, and the others. A plain value.
+struct Generation : Choice {
+  std::vector<int32_t> prompt_ids;                ///< the prompt as the model read it
+  std::vector<PositionLogprobs> prompt_logprobs;  ///< with Request::prompt_logprobs, as in Event
+  uint64_t seed = 0;                              ///< the request's, or the one drawn for it
+  std::vector<Choice> others;                     ///< choices 1 .. n - 1
 };
 
 /// How far a call is.

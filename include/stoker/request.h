@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -10,13 +12,36 @@
 
 namespace stoker {
 
-/// How tokens are chosen. What is not given comes from the checkpoint's generation_config.json, and
-/// where that is silent from the value in brackets. Source: tools/reference/v41/sampling.py.
+// The most that one request may ask for.
+inline constexpr int32_t kMaxChoices = 128;
+inline constexpr int32_t kMaxLogprobs = 20;
+inline constexpr size_t kMaxStops = 16;
+inline constexpr size_t kMaxStopBytes = 256;
+inline constexpr size_t kMaxIdsInLists = 1024;  ///< of logit_bias, stop_token_ids and bad_words
+inline constexpr size_t kMaxSaltBytes = 256;
+
+/// How tokens are chosen, in the order of docs/numerics.md. What is not given comes from the
+/// checkpoint's generation_config.json, and where that is silent from the value in brackets.
+/// Source: tools/reference/v41/sampling.py.
 struct SamplingParams {
   std::optional<double> temperature;  ///< >= 0; 0 takes the largest logit [1]
   std::optional<double> top_p;        ///< in (0, 1]; 1 is off [1]
   std::optional<int32_t> top_k;       ///< >= 1; 0 and -1 are off [0]
+  std::optional<double> min_p;        ///< in [0, 1]; 0 is off [0]
   std::optional<uint64_t> seed;       ///< [drawn, and told by Stream::seed]
+
+  /// In [1e-6, 1e6]; divides the logits of ids that the prompt or the answer has; 1 is off [1].
+  std::optional<double> repetition_penalty;
+  double presence_penalty = 0;   ///< in [-2, 2]; taken from the logits of ids that the answer has
+  double frequency_penalty = 0;  ///< in [-2, 2]; the same, once for each time that it has them
+
+  /// Ids with what is added to their logits, in [-100, 100]; -100 bans.
+  std::map<int32_t, double> logit_bias = {};
+  std::vector<int32_t> allowed_token_ids = {};  ///< all others are banned; empty: all are allowed
+  std::vector<int32_t> banned_token_ids = {};
+  /// Texts whose tokens may not follow each other in the answer, each alone and behind a blank, at
+  /// most kMaxIdsInLists of 1 to 256 bytes. The same text in other tokens is not kept out.
+  std::vector<std::string> bad_words = {};
 };
 
 /// Raw text. Spellings of control tokens in it become control tokens. No BOS is put in front unless
@@ -52,14 +77,25 @@ struct ChatPrompt {
 struct Request {
   std::variant<TextPrompt, TokenPrompt, ChatPrompt> prompt;
   SamplingParams sampling;
+  /// Answers to the prompt, 1 to kMaxChoices. Choice 0 is the answer that n = 1 gives; the others
+  /// have seeds of their own (Finish::seed).
+  int32_t n = 1;
   std::optional<int32_t> max_tokens;  ///< >= 1 [what is left of the context]
-  std::vector<std::string>
-      stop;  ///< at most 16 strings of 1 to 256 bytes; the text is cut before the first match
+  int32_t min_tokens = 0;  ///< before these neither end of text nor a stop; at most max_tokens
+  /// At most kMaxStops strings of 1 to kMaxStopBytes bytes, looked for in the content; the text is
+  /// cut before the match that ends first.
+  std::vector<std::string> stop;
+  bool include_stop_str_in_output = false;  ///< cut behind the match instead
+  std::vector<int32_t> stop_token_ids;      ///< end the answer too; their text is not shown
+  bool ignore_eos = false;                  ///< the end of text is a token like others
   int32_t priority = 0;  ///< lower is served first; not 0 only with EngineOptions::use_priorities
   std::optional<std::chrono::milliseconds>
       timeout;             ///< > 0; from submission on: it then ends with kDeadlineExceeded
   std::string cache_salt;  ///< cached prefixes are shared under the same salt alone; <= 256 bytes
-  bool prompt_logprobs = false;  ///< Event::prompt_logprobs; reads no cached prefix
+  /// Event::details, and how many of the likeliest tokens with each: 0 to kMaxLogprobs.
+  std::optional<int32_t> logprobs;
+  /// Event::prompt_logprobs, the same; reads no cached prefix.
+  std::optional<int32_t> prompt_logprobs;
 };
 
 }  // namespace stoker

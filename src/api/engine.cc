@@ -3,7 +3,6 @@
 #include "stoker/engine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -11,156 +10,23 @@
 
 #include "api/loaded_model.h"
 #include "api/plans.h"
+#include "api/resolve.h"
 #include "api/text_stream.h"
 #include "base/machine.h"
 #include "base/try.h"
 #include "engine/step_loop.h"
+#include "sampling/noise.h"
 #include "snapshot/background_verify.h"
 
 namespace stoker {
 namespace {
 
-constexpr size_t kMaxStops = 16;
-constexpr size_t kMaxStopBytes = 256;
-constexpr size_t kMaxSaltBytes = 256;
 constexpr double kMostTuneSeconds = 3600;
-
-Error invalid(const std::string& field, const std::string& message) {
-  return {ErrorCode::kInvalidArgument, field + ": " + message, field};
-}
 
 // A seed that fits a JSON number of any client.
 uint64_t draw_seed() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32 | device()) >> 11;
-}
-
-Result<sampling::Params> resolve_sampling(const SamplingParams& asked,
-                                          const SamplingParams& defaults) {
-  sampling::Params params;
-  params.temperature = asked.temperature.value_or(defaults.temperature.value_or(1.0));
-  params.top_p = asked.top_p.value_or(defaults.top_p.value_or(1.0));
-  params.top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
-  if (!(params.temperature >= 0) || !std::isfinite(params.temperature)) {
-    return invalid("temperature",
-                   "expected a number of at least 0, found " + std::to_string(params.temperature));
-  }
-  if (!(params.top_p > 0 && params.top_p <= 1)) {
-    return invalid(
-        "top_p", "expected a number above 0 and at most 1, found " + std::to_string(params.top_p));
-  }
-  if (params.top_k < -1) {
-    return invalid(
-        "top_k", "expected at least 1, or 0 or -1 for off, found " + std::to_string(params.top_k));
-  }
-  return params;
-}
-
-Result<void> check_stops(const std::vector<std::string>& stops, bool has_text) {
-  if (!stops.empty() && !has_text) {
-    return Error{ErrorCode::kUnsupported,
-                 "stop: the model has no tokenizer.json, so its output is no text", "stop"};
-  }
-  if (stops.size() > kMaxStops) {
-    return invalid("stop", "expected at most " + std::to_string(kMaxStops) + " strings, found " +
-                               std::to_string(stops.size()));
-  }
-  for (const std::string& stop : stops) {
-    if (stop.empty() || stop.size() > kMaxStopBytes) {
-      return invalid("stop", "expected strings of 1 to " + std::to_string(kMaxStopBytes) +
-                                 " bytes, found one of " + std::to_string(stop.size()));
-    }
-  }
-  return {};
-}
-
-// What concerns the engine and not the answer.
-Result<void> check_service(const Request& request, bool use_priorities) {
-  if (request.priority != 0 && !use_priorities) {
-    return invalid("priority",
-                   "expected 0, since requests are served in the order of arrival; "
-                   "found " +
-                       std::to_string(request.priority));
-  }
-  if (request.timeout && request.timeout->count() <= 0) {
-    return invalid("timeout",
-                   "expected more than 0 ms, found " + std::to_string(request.timeout->count()));
-  }
-  if (request.cache_salt.size() > kMaxSaltBytes) {
-    return invalid("cache_salt", "expected at most " + std::to_string(kMaxSaltBytes) +
-                                     " bytes, found " + std::to_string(request.cache_salt.size()));
-  }
-  return {};
-}
-
-// What a prompt of any kind is in ids.
-struct Encoded {
-  std::vector<int32_t> ids;
-  std::string field;  // of the request
-  bool is_chat = false;
-  bool thinking = false;
-};
-
-class PromptEncoder {
- public:
-  explicit PromptEncoder(const LoadedModel& model) : model_(model) {}
-
-  Result<Encoded> operator()(TextPrompt& prompt) const {
-    if (model_.tokenizer() == nullptr) {
-      return Error{ErrorCode::kUnsupported,
-                   "prompt: the model has no tokenizer.json: give token ids", "prompt"};
-    }
-    Encoded out{model_.tokenizer()->encode(prompt.text, Tokenizer::AddedTokens::kMatch), "prompt"};
-    const int32_t bos = model_.checkpoint().config().bos_token_id;
-    if (out.ids.empty() || (prompt.add_bos && out.ids[0] != bos))
-      out.ids.insert(out.ids.begin(), bos);
-    return out;
-  }
-
-  Result<Encoded> operator()(TokenPrompt& prompt) const {
-    if (prompt.ids.empty()) return invalid("prompt", "expected at least one token id, found none");
-    return Encoded{std::move(prompt.ids), "prompt"};
-  }
-
-  Result<Encoded> operator()(ChatPrompt& prompt) const {
-    if (model_.encoder() == nullptr) {
-      Error error = *model_.why_no_chat();
-      error.field = "messages";
-      return error;
-    }
-    chat::Conversation conversation;
-    for (Message& message : prompt.messages) {
-      conversation.messages.push_back({std::move(message.role), std::move(message.content),
-                                       std::move(message.reasoning_content)});
-    }
-    conversation.thinking = std::move(prompt.thinking);
-    conversation.reasoning_effort = std::move(prompt.reasoning_effort);
-    TRY_ASSIGN(chat::Prompt encoded, model_.encoder()->encode(conversation));
-    return Encoded{std::move(encoded.ids), "messages", true, encoded.thinking};
-  }
-
- private:
-  const LoadedModel& model_;
-};
-
-// How many tokens may be chosen: what was asked for, or what is left of the context.
-Result<int32_t> resolve_max_tokens(std::optional<int32_t> asked, const Encoded& prompt,
-                                   int32_t context) {
-  const auto length = static_cast<int64_t>(prompt.ids.size());
-  if (length >= context) {
-    return invalid(prompt.field, "the prompt has " + std::to_string(length) +
-                                     " tokens, and the context of " + std::to_string(context) +
-                                     " must hold at least one more");
-  }
-  if (!asked) return static_cast<int32_t>(context - length);
-  if (*asked < 1)
-    return invalid("max_tokens", "expected at least 1, found " + std::to_string(*asked));
-  if (length + *asked > context) {
-    return invalid("max_tokens", "the context holds " + std::to_string(context) +
-                                     " tokens; the prompt has " + std::to_string(length) + " and " +
-                                     std::to_string(*asked) + " more are asked for");
-  }
-  return *asked;
 }
 
 // Readers of different streams log at the same time, and a sink is called once at a time.
@@ -170,6 +36,16 @@ LogSink one_at_a_time(const LogSink& log) {
     const std::lock_guard lock(*mutex);
     log(level, line);
   };
+}
+
+// The sequences of a request: alike but for their seeds. What is told of the prompt is told once.
+std::vector<engine::TokenRequest> choices_of(engine::TokenRequest request, int32_t n) {
+  std::vector<engine::TokenRequest> choices(static_cast<size_t>(n), request);
+  for (size_t j = 1; j < choices.size(); ++j) {
+    choices[j].seed = sampling::choice_seed(request.seed, j);
+    choices[j].prompt_logprobs.reset();
+  }
+  return choices;
 }
 
 class LocalEngine final : public Engine {
@@ -195,35 +71,36 @@ class LocalEngine final : public Engine {
 
   const ModelInfo& model() const override { return model_->info(); }
 
-  Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override {
-    const ModelInfo& info = model_->info();
-    TRY_ASSIGN(const sampling::Params params, resolve_sampling(request.sampling, info.defaults));
-    if (auto checked = check_stops(request.stop, info.has_text); !checked)
-      return std::move(checked).error();
-    if (auto checked = check_service(request, use_priorities_); !checked)
-      return std::move(checked).error();
-    TRY_ASSIGN(Encoded prompt, std::visit(PromptEncoder(*model_), request.prompt));
-    if (auto checked = model_->check_ids(prompt.ids, prompt.field); !checked)
-      return std::move(checked).error();
-    TRY_ASSIGN(const int32_t max_tokens,
-               resolve_max_tokens(request.max_tokens, prompt, info.max_context_tokens));
+  std::string token_bytes(int32_t id) const override {
+    const Tokenizer* tokenizer = model_->tokenizer();
+    if (tokenizer == nullptr || id < 0 || id >= tokenizer->size()) return {};
+    return std::string(tokenizer->bytes(id));
+  }
 
-    const uint64_t seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
-    TextStream::Start start{prompt.ids,      seed, std::move(request.stop), prompt.is_chat,
-                            prompt.thinking, log_};
-    engine::TokenRequest tokens_of{.prompt = std::move(prompt.ids),
-                                   .sampling = params,
-                                   .seed = seed,
-                                   .max_tokens = max_tokens,
-                                   .stop_ids = model_->stop_ids(),
-                                   .priority = request.priority,
-                                   .deadline = std::nullopt,
-                                   .cache_salt = std::move(request.cache_salt),
-                                   .prompt_logprobs = request.prompt_logprobs};
+  Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override {
+    TRY_ASSIGN(engine::TokenRequest tokens_of, resolve_request(request, *model_, use_priorities_));
+    TRY_ASSIGN(EncodedPrompt prompt, encode_prompt(request, *model_));
+    if (auto checked = resolve_lengths(request, prompt, model_->info(), tokens_of); !checked)
+      return std::move(checked).error();
     if (request.timeout) tokens_of.deadline = engine::Clock::now() + *request.timeout;
-    TRY_ASSIGN(auto tokens, loop_->submit(std::move(tokens_of), std::move(ready)));
-    return std::unique_ptr<Stream>(
-        std::make_unique<TextStream>(model_, std::move(tokens), std::move(start)));
+    tokens_of.prompt = prompt.ids;
+    tokens_of.seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
+
+    auto news = std::make_shared<News>();
+    TextStream::Start start{std::move(prompt.ids),
+                            {},
+                            news,
+                            {static_cast<int32_t>(tokens_of.prompt.size()), std::move(request.stop),
+                             request.include_stop_str_in_output, std::move(request.stop_token_ids),
+                             request.min_tokens, prompt.is_chat, prompt.thinking, log_}};
+    std::vector<engine::TokenRequest> choices = choices_of(std::move(tokens_of), request.n);
+    for (const engine::TokenRequest& choice : choices) start.seeds.push_back(choice.seed);
+    const auto tell = [news, ready = std::move(ready)] {
+      news->set();
+      if (ready) ready();
+    };
+    TRY_ASSIGN(auto tokens, loop_->submit(std::move(choices), tell));
+    return std::unique_ptr<Stream>(std::make_unique<TextStream>(model_, tokens, std::move(start)));
   }
 
   EngineStats stats() const override { return loop_->stats(); }

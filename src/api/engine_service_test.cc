@@ -129,7 +129,7 @@ TEST(EngineService, ReplayModesAgreeWhereTheyPromiseTo) {
 TEST(EngineService, PromptLogprobsComeWithTheFirstToken) {
   const auto engine = open({});
   Request request = request_of(200, 2);
-  request.prompt_logprobs = true;
+  request.prompt_logprobs = 0;
   for (int i = 0; i < 2; ++i) {
     const Event event = read_all(**engine->submit(request));
     EXPECT_EQ(event.prompt_logprobs.size(), 199U);

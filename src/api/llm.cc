@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "api/news.h"
 
 namespace stoker {
 namespace {
@@ -30,30 +30,6 @@ constexpr std::chrono::milliseconds kTryAgain{1};
 Error fault() {
   return {ErrorCode::kInternal, "the engine has ended in a fault: it must be opened again", ""};
 }
-
-// Set from the engine's thread, waited for by one reader.
-class News {
- public:
-  void set() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_set_ = true;
-    }
-    changed_.notify_one();
-  }
-
-  // Waits until it is set or the limit has passed; unset afterwards.
-  void wait(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, limit, [this] { return is_set_; });
-    is_set_ = false;
-  }
-
- private:
-  std::mutex mutex_;  // guards is_set_
-  std::condition_variable changed_;
-  bool is_set_ = false;
-};
 
 // One call of generate().
 class Call {
@@ -85,7 +61,8 @@ class Call {
     size_t index = 0;
     Generation answer;
     std::atomic<bool> has_news{false};  // set by the engine's thread
-    std::unique_ptr<Stream> stream;     // null once it has ended
+    int32_t num_running = 0;            // of its choices
+    std::unique_ptr<Stream> stream;     // null once all have ended
   };
 
   enum class Which { kThoseWithNews, kAll };
@@ -115,6 +92,8 @@ class Call {
         active->stream = *std::move(stream);
         active->answer.prompt_ids = active->stream->prompt_ids();
         active->answer.seed = active->stream->seed();
+        active->num_running = active->stream->num_choices();
+        active->answer.others.resize(static_cast<size_t>(active->num_running) - 1);
         active_.push_back(std::move(active));
         try_again_ = kTryAgain;
       } else if (stream.error().code == ErrorCode::kOverloaded) {
@@ -135,40 +114,53 @@ class Call {
     bool has_news = false;
     for (const auto& active : active_) {
       if (!active->has_news.exchange(false) && which == Which::kThoseWithNews) continue;
-      auto event = active->stream->poll();
-      if (!event) continue;
-      has_news = true;
-      take(*active, *event);
+      while (active->stream != nullptr) {
+        auto event = active->stream->poll();
+        if (!event) break;
+        has_news = true;
+        take(*active, *event);
+      }
     }
     std::erase_if(active_, [](const auto& active) { return active->stream == nullptr; });
     return has_news;
   }
 
   void take(Active& active, Event& event) {
-    // The first event of one that waited, or an end: somebody has left the queue or will.
-    if (active.answer.ids.empty() || event.finish) full_until_.reset();
-    num_tokens_ += static_cast<int64_t>(event.ids.size());
     Generation& answer = active.answer;
-    answer.ids.insert(answer.ids.end(), event.ids.begin(), event.ids.end());
-    answer.text += event.text;
-    answer.reasoning += event.reasoning;
+    Choice& choice =
+        event.choice == 0 ? answer : answer.others[static_cast<size_t>(event.choice) - 1];
+    // The first event of one that waited, or an end: somebody has left the queue or will.
+    if (choice.ids.empty() || event.finish) full_until_.reset();
+    num_tokens_ += static_cast<int64_t>(event.ids.size());
+    choice.ids.insert(choice.ids.end(), event.ids.begin(), event.ids.end());
+    choice.details.insert(choice.details.end(), event.details.begin(), event.details.end());
+    choice.num_shown = event.num_shown;
+    choice.text += event.text;
+    choice.reasoning += event.reasoning;
     answer.prompt_logprobs.insert(answer.prompt_logprobs.end(), event.prompt_logprobs.begin(),
                                   event.prompt_logprobs.end());
     const bool goes_on =
         is_stopped_ || !watch_.on_event || watch_.on_event(active.index, std::as_const(event));
-    if (event.finish) finish(active, *std::move(event.finish));
+    if (event.finish) {
+      choice.finish = *std::move(event.finish);
+      finish(active, choice.finish);
+    }
     if (!goes_on) stop();
   }
 
-  void finish(Active& active, Finish finish) {
-    active.stream.reset();
+  // One of its choices has ended; the first that fails is what the request comes to.
+  void finish(Active& active, const Finish& finish) {
+    const bool is_fault =
+        finish.reason == FinishReason::kCancelled && !is_stopped_ && !engine_.healthy();
     if (finish.reason == FinishReason::kError) {
+      active.stream.reset();
       end(active.index,
           finish.error.value_or(Error{ErrorCode::kInternal, "the request failed", ""}));
-    } else if (finish.reason == FinishReason::kCancelled && !is_stopped_ && !engine_.healthy()) {
+    } else if (is_fault) {
+      active.stream.reset();
       end(active.index, fault());
-    } else {
-      active.answer.finish = std::move(finish);
+    } else if (--active.num_running == 0) {
+      active.stream.reset();
       end(active.index, std::move(active.answer));
     }
   }

@@ -39,7 +39,8 @@ Request id_request(std::vector<int32_t> ids, int32_t max_tokens) {
 }
 
 // What Engine::submit gives for the request alone.
-Generation alone(Engine& engine, const Request& request) {
+Generation alone(Engine& engine, Request request) {
+  request.n = 1;
   auto stream = engine.submit(request);
   if (!stream) {
     ADD_FAILURE() << stream.error().message;
@@ -112,7 +113,7 @@ TEST_F(LlmTest, EachAnswerIsThatOfItsRequestAloneInTheOrderOfTheRequests) {
     request.sampling.seed = 100 + i;
     request.max_tokens = i % 4 == 0 ? 20 : static_cast<int32_t>(i);
     if (i % 2 == 0) request.stop = {"is"};
-    request.prompt_logprobs = i == 4;
+    if (i == 4) request.prompt_logprobs = 2;
     requests.push_back(request);
   }
   const auto engine = Engine::open("demo", {.num_threads = 1, .log = {}, .progress = {}});
@@ -123,6 +124,39 @@ TEST_F(LlmTest, EachAnswerIsThatOfItsRequestAloneInTheOrderOfTheRequests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     SCOPED_TRACE(i);
     expect_equal(answers[i], alone(**engine, requests[i]));
+  }
+}
+
+TEST_F(LlmTest, EachChoiceIsTheAnswerOfItsSeedAlone) {
+  std::vector<Request> requests;
+  for (int32_t n = 1; n <= 5; n += 2) {
+    Request request;
+    request.prompt = question("Italy", "enabled");
+    request.sampling.temperature = 20;
+    request.sampling.seed = 40 + static_cast<uint64_t>(n);
+    request.max_tokens = 12;
+    request.logprobs = 2;
+    request.n = n;
+    requests.push_back(request);
+  }
+  const auto engine = Engine::open("demo", {.num_threads = 1, .log = {}, .progress = {}});
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto answers = demo_->generate(requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_TRUE(answers[i]) << answers[i].error().message;
+    ASSERT_EQ(answers[i]->others.size() + 1, static_cast<size_t>(requests[i].n));
+    expect_equal(answers[i], alone(**engine, requests[i]));
+    for (const Choice& choice : answers[i]->others) {
+      Request one = requests[i];
+      one.sampling.seed = choice.finish.seed;
+      const Generation expected = alone(**engine, one);
+      EXPECT_EQ(choice.ids, expected.ids);
+      EXPECT_EQ(choice.text, expected.text);
+      EXPECT_EQ(choice.details.size(), choice.ids.size());
+      EXPECT_NE(choice.finish.seed, answers[i]->seed);
+      EXPECT_NE(choice.ids, answers[i]->ids) << "at this temperature they differ";
+    }
   }
 }
 
@@ -328,6 +362,7 @@ class OddEngine : public Engine {
       : max_live_(max_live), num_refusals_(num_refusals) {}
 
   const ModelInfo& model() const override { return info_; }
+  std::string token_bytes(int32_t) const override { return ""; }
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}
   bool healthy() const override { return healthy_; }
@@ -372,6 +407,7 @@ class OddEngine : public Engine {
     void cancel() override {}
     const std::vector<int32_t>& prompt_ids() const override { return ids_; }
     uint64_t seed() const override { return 7; }
+    int32_t num_choices() const override { return 1; }
 
    private:
     OddEngine& engine_;

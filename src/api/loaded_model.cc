@@ -185,6 +185,8 @@ void LoadedModel::describe(const std::string& model, const std::string& path) {
   info_.defaults.temperature = generation.temperature.value_or(1.0);
   info_.defaults.top_p = generation.top_p.value_or(1.0);
   info_.defaults.top_k = generation.top_k.value_or(0);
+  info_.defaults.min_p = generation.min_p.value_or(0);
+  info_.defaults.repetition_penalty = generation.repetition_penalty.value_or(1);
   stop_ids_ = generation.eos_token_ids;
   if (std::find(stop_ids_.begin(), stop_ids_.end(), c.eos_token_id) == stop_ids_.end()) {
     stop_ids_.push_back(c.eos_token_id);

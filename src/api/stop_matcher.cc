@@ -30,14 +30,14 @@ size_t StopMatcher::possible_start() const {
   return start;
 }
 
-std::string StopMatcher::push(std::string_view piece) {
+std::string StopMatcher::push(std::string_view piece, bool may_end) {
   if (matched_) return {};
   size_t end = held_.size();
   held_ += piece;
-  for (++end; end <= held_.size(); ++end) {
+  for (++end; may_end && end <= held_.size(); ++end) {
     if (const std::string* stop = stop_that_ends_at(end)) {
       matched_ = *stop;
-      held_.resize(end - stop->size());
+      held_.resize(include_match_ ? end : end - stop->size());
       return std::exchange(held_, {});
     }
   }

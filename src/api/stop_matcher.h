@@ -13,14 +13,16 @@ namespace stoker {
 /// longest. One owner.
 class StopMatcher {
  public:
-  /// Strings that are not empty.
-  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  /// Strings that are not empty. include_match: the text ends behind a match instead of before it.
+  explicit StopMatcher(std::vector<std::string> stops, bool include_match = false)
+      : stops_(std::move(stops)), include_match_(include_match) {}
 
-  /// The next piece; returns what may be shown now. Nothing after a match.
-  std::string push(std::string_view piece);
+  /// The next piece; returns what may be shown now. Nothing after a match. may_end: whether a match
+  /// may end in this piece; a later one may begin in it all the same.
+  std::string push(std::string_view piece, bool may_end = true);
   /// No more text comes: what was held back.
   std::string finish();
-  /// The stop string that was met; the text ends before it.
+  /// The stop string that was met.
   const std::optional<std::string>& matched() const { return matched_; }
 
  private:
@@ -28,6 +30,7 @@ class StopMatcher {
   size_t possible_start() const;
 
   std::vector<std::string> stops_;
+  bool include_match_;
   std::string held_;
   std::optional<std::string> matched_;
 };

@@ -31,7 +31,7 @@ using testing::CheckpointCopy;
 
 // What an engine answers, to the bit, and what was said while it was opened.
 struct Start {
-  std::vector<float> logprobs;
+  std::vector<PositionLogprobs> logprobs;
   std::vector<int32_t> ids;
   std::vector<std::string> phases;
   std::string log;
@@ -44,7 +44,7 @@ Request the_request() {
   request.prompt = prompt;
   request.sampling.temperature = 0;
   request.max_tokens = 8;
-  request.prompt_logprobs = true;
+  request.prompt_logprobs = 0;
   return request;
 }
 

@@ -16,6 +16,7 @@ constexpr size_t kMaxIndexValues = 4'000'000;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr double kMaxTemperature = 1e6;
 constexpr double kMinTopP = 1e-30;
+constexpr double kMaxRepetition = 1e6;
 
 std::vector<int32_t> eos_ids(ConfigReader& reader, int32_t vocab_size) {
   const Json* value = reader.find_value("eos_token_id");
@@ -49,6 +50,11 @@ Result<GenerationConfig> parse_generation_config(std::string_view text, int32_t 
     config.top_p = reader.real("top_p", kMinTopP, 1);
   }
   if (reader.find_value("top_k") != nullptr) config.top_k = reader.integer("top_k", -1, INT32_MAX);
+  if (reader.find_value("min_p") != nullptr) config.min_p = reader.real("min_p", 0, 1);
+  if (reader.find_value("repetition_penalty") != nullptr) {
+    config.repetition_penalty =
+        reader.real("repetition_penalty", 1 / kMaxRepetition, kMaxRepetition);
+  }
   config.eos_token_ids = eos_ids(reader, vocab_size);
   if (reader.find_value("do_sample") != nullptr && !reader.boolean("do_sample")) {
     config.temperature = 0.0;

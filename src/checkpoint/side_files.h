@@ -18,6 +18,8 @@ struct GenerationConfig {
   std::optional<double> temperature;
   std::optional<double> top_p;
   std::optional<int32_t> top_k;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
   std::vector<int32_t> eos_token_ids;  ///< of the file; empty where it says nothing
 };
 

@@ -11,18 +11,21 @@ using ::testing::HasSubstr;
 
 TEST(GenerationConfig, Reads) {
   const auto all = parse_generation_config(
-      R"({"do_sample": true, "temperature": 0.6, "top_p": 0.95, "top_k": 40, "eos_token_id": [1, 7], "x": {}})",
+      R"({"do_sample": true, "temperature": 0.6, "top_p": 0.95, "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.2, "eos_token_id": [1, 7], "x": {}})",
       10);
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->temperature, 0.6);
   EXPECT_EQ(all->top_p, 0.95);
+  EXPECT_EQ(all->min_p, 0.1);
+  EXPECT_EQ(all->repetition_penalty, 1.2);
   EXPECT_EQ(all->top_k, 40);
   EXPECT_THAT(all->eos_token_ids, ElementsAre(1, 7));
 
   const auto nothing =
       parse_generation_config(R"({"temperature": null, "eos_token_id": null})", 10);
   ASSERT_TRUE(nothing);
-  EXPECT_FALSE(nothing->temperature || nothing->top_p || nothing->top_k);
+  EXPECT_FALSE(nothing->temperature || nothing->top_p || nothing->top_k || nothing->min_p ||
+               nothing->repetition_penalty);
   EXPECT_TRUE(nothing->eos_token_ids.empty());
 
   EXPECT_THAT(parse_generation_config(R"({"eos_token_id": 9})", 10)->eos_token_ids, ElementsAre(9));
@@ -36,6 +39,8 @@ TEST(GenerationConfig, Refuses) {
   for (const auto& [text, key] :
        {std::pair(R"({"temperature": -0.1})", "temperature"),
         std::pair(R"({"temperature": "1"})", "temperature"), std::pair(R"({"top_p": 0})", "top_p"),
+        std::pair(R"({"min_p": 1.5})", "min_p"),
+        std::pair(R"({"repetition_penalty": 0})", "repetition_penalty"),
         std::pair(R"({"top_p": 1.5})", "top_p"), std::pair(R"({"top_k": -2})", "top_k"),
         std::pair(R"({"top_k": 1.5})", "top_k"),
         std::pair(R"({"eos_token_id": 10})", "eos_token_id"),

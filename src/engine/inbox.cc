@@ -10,28 +10,30 @@ namespace stoker::engine {
 Inbox::Inbox(int64_t max_queue) : max_queue_(max_queue) {}
 Inbox::~Inbox() = default;
 
-Result<void> Inbox::submit(std::unique_ptr<Sequence> sequence) {
+Result<void> Inbox::submit(std::vector<std::unique_ptr<Sequence>> sequences) {
   {
     const std::lock_guard lock(mutex_);
-    if (closed_) {
-      sequence->finished = true;  // nobody waits for it
-      if (fault_) return *fault_;
-      return Error{ErrorCode::kCancelled, "the engine takes no more requests", ""};
+    if (closed_ || num_queued_ >= max_queue_) {
+      for (const auto& sequence : sequences) sequence->finished = true;  // nobody waits for it
+      return why_refused();
     }
-    if (num_queued_ >= max_queue_) {
-      sequence->finished = true;
-      return Error{ErrorCode::kOverloaded,
-                   std::to_string(max_queue_) + " requests are waiting already: try again later",
-                   ""};
+    for (auto& sequence : sequences) {
+      sequence->key.arrival = next_arrival_++;
+      sequence->stream->attach(sequence->key);
+      mail_.arrivals.push_back(std::move(sequence));
+      ++num_queued_;
     }
-    sequence->key.arrival = next_arrival_++;
-    sequence->stream->attach(sequence->key);
-    mail_.arrivals.push_back(std::move(sequence));
-    ++num_queued_;
     is_idle_ = false;
   }
   work_.notify_all();
   return {};
+}
+
+Error Inbox::why_refused() const {
+  if (fault_) return *fault_;
+  if (closed_) return {ErrorCode::kCancelled, "the engine takes no more requests", ""};
+  return {ErrorCode::kOverloaded,
+          std::to_string(max_queue_) + " requests are waiting already: try again later", ""};
 }
 
 void Inbox::cancel(const SequenceKey& key) {

@@ -44,9 +44,10 @@ class Inbox {
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  /// Queues a sequence; its arrival number is given here. Errors: kOverloaded, kCancelled after
-  /// close(), the error of fail() after that.
-  Result<void> submit(std::unique_ptr<Sequence> sequence);
+  /// Queues the sequences of a request, all of them or none: as soon as there is room for one.
+  /// Their arrival numbers are given here. Errors: kOverloaded, kCancelled after close(), the error
+  /// of fail() after that.
+  Result<void> submit(std::vector<std::unique_ptr<Sequence>> sequences);
   void cancel(const SequenceKey& key);
   void cancel_all();
   void reset_cache();
@@ -73,6 +74,7 @@ class Inbox {
 
  private:
   bool has_mail() const;
+  Error why_refused() const;
 
   const int64_t max_queue_;
   std::mutex mutex_;  // guards all below

@@ -36,8 +36,8 @@ struct Sequence {
   bool is_scheduled = false;  ///< has had rows
   Work work;
   Clock::time_point submitted = Clock::now();
-  Clock::time_point last_token;  ///< once it has one
-  std::vector<float> logprobs;   ///< of prompt tokens, as far as they are known
+  Clock::time_point last_token;                   ///< once it has one
+  std::vector<PositionLogprobs> prompt_logprobs;  ///< as far as they are known
 
   // While it runs.
   std::optional<SequenceState> state;

@@ -30,12 +30,17 @@ void StepLoop::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<std::shared_ptr<TokenStream>> StepLoop::submit(TokenRequest request,
-                                                      std::function<void()> ready) {
-  auto stream = std::make_shared<TokenStream>(inbox_, std::move(ready));
-  TRY_ASSIGN(std::unique_ptr<Sequence> sequence, stepper_->sequence_of(std::move(request), stream));
-  if (auto queued = inbox_->submit(std::move(sequence)); !queued) return std::move(queued).error();
-  return stream;
+Result<std::vector<std::shared_ptr<TokenStream>>> StepLoop::submit(
+    std::vector<TokenRequest> requests, const std::function<void()>& ready) {
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (TokenRequest& request : requests) {
+    streams.push_back(std::make_shared<TokenStream>(inbox_, ready));
+    TRY_ASSIGN(auto sequence, stepper_->sequence_of(std::move(request), streams.back()));
+    sequences.push_back(std::move(sequence));
+  }
+  if (auto queued = inbox_->submit(std::move(sequences)); !queued) return std::move(queued).error();
+  return streams;
 }
 
 void StepLoop::drain(std::chrono::milliseconds limit) {

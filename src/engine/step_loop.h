@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "engine/inbox.h"
 #include "engine/stepper.h"
@@ -30,9 +31,11 @@ class StepLoop {
   StepLoop(const StepLoop&) = delete;
   StepLoop& operator=(const StepLoop&) = delete;
 
-  /// Queues a request. Errors: kOverloaded (queue full), kCancelled (draining), kInvalidArgument
-  /// with field "max_tokens" (more tokens than the whole store holds).
-  Result<std::shared_ptr<TokenStream>> submit(TokenRequest request, std::function<void()> ready);
+  /// Queues requests that belong together, all or none; a stream for each. `ready` is that of every
+  /// stream. Errors: kOverloaded (queue full), kCancelled (draining), kInvalidArgument with field
+  /// "max_tokens" (more tokens than the whole store holds).
+  Result<std::vector<std::shared_ptr<TokenStream>>> submit(std::vector<TokenRequest> requests,
+                                                           const std::function<void()>& ready);
 
   void drain(std::chrono::milliseconds limit);
   /// Ends all requests with this error, refuses new ones with it, and takes no more steps after the

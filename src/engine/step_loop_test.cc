@@ -74,6 +74,13 @@ Outcome read_all(TokenStream& stream) {
   return outcome;
 }
 
+Result<std::shared_ptr<TokenStream>> submit(StepLoop& loop, const TokenRequest& request,
+                                            const std::function<void()>& ready) {
+  auto streams = loop.submit({request}, ready);
+  if (!streams) return std::move(streams).error();
+  return streams->front();
+}
+
 EngineLimits roomy() {
   return {.max_num_seqs = 8,
           .max_queue = 100,
@@ -95,7 +102,7 @@ class EngineTest : public ::testing::Test {
 
   static Outcome alone(const TokenRequest& request) {
     const auto loop = start(model(), 1, roomy());
-    return read_all(**loop->submit(request, {}));
+    return read_all(**submit(*loop, request, {}));
   }
 
  private:
@@ -141,10 +148,10 @@ TEST_F(EngineTest, CancelFreesItsPlaceAndDisturbsNobody) {
   EngineLimits limits = roomy();
   limits.max_num_seqs = 2;
   const auto loop = start(model(), 2, limits);
-  auto kept = *loop->submit(survivor, {});
+  auto kept = *submit(*loop, survivor, {});
   std::vector<std::shared_ptr<TokenStream>> others;
   for (uint32_t i = 0; i < 10; ++i)
-    others.push_back(*loop->submit(request_of(100 + i, 40, 1000), {}));
+    others.push_back(*submit(*loop, request_of(100 + i, 40, 1000), {}));
   for (auto& other : others) {  // running, in the middle of its prompt, or waiting
     other->cancel();
     EXPECT_EQ(read_all(*other).end, End::kCancelled);
@@ -161,11 +168,11 @@ TEST_F(EngineTest, AFullQueueIsOverloaded) {
   limits.max_queue = 2;
   const auto loop = start(model(), 1, limits);
   std::vector<std::shared_ptr<TokenStream>> streams;
-  Result<std::shared_ptr<TokenStream>> last = loop->submit(request_of(1, 5, 2000), {});
+  Result<std::shared_ptr<TokenStream>> last = submit(*loop, request_of(1, 5, 2000), {});
   while (last) {
     streams.push_back(*last);
     ASSERT_LE(streams.size(), 4U);
-    last = loop->submit(request_of(1, 5, 2000), {});
+    last = submit(*loop, request_of(1, 5, 2000), {});
   }
   EXPECT_EQ(last.error().code, ErrorCode::kOverloaded);
 }
@@ -177,7 +184,7 @@ TEST_F(EngineTest, TheQueueHasRoomOnceARequestStarts) {
   limits.max_queue = 1;
   const auto loop = start(model(), 1, limits);
   for (uint32_t i = 0; i < 50; ++i) {
-    const auto stream = loop->submit(request_of(i, 3, 1), {});
+    const auto stream = submit(*loop, request_of(i, 3, 1), {});
     ASSERT_TRUE(stream) << stream.error().message;
     read_all(**stream);
   }
@@ -188,21 +195,21 @@ TEST_F(EngineTest, ARequestThatCanNeverFitIsRefusedAtOnce) {
   const KvShape shape = model().state_shape();
   limits.kv_budget_bytes = shape.slot_bytes() + 2 * shape.block_bytes();
   const auto loop = start(model(), 1, limits);
-  const auto refused = loop->submit(request_of(1, 5, 2000), {});
+  const auto refused = submit(*loop, request_of(1, 5, 2000), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(loop->submit(request_of(1, 2, 1), {}));
+  EXPECT_TRUE(submit(*loop, request_of(1, 2, 1), {}));
 }
 
 TEST_F(EngineTest, DrainFinishesWhatItCanAndCancelsTheRest) {
   const auto loop = start(model(), 1, roomy());
-  auto brief = *loop->submit(request_of(1, 5, 5), {});
+  auto brief = *submit(*loop, request_of(1, 5, 5), {});
   loop->drain(20s);
   EXPECT_EQ(read_all(*brief).end, End::kLength);
-  EXPECT_EQ(loop->submit(request_of(1, 5, 5), {}).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(submit(*loop, request_of(1, 5, 5), {}).error().code, ErrorCode::kCancelled);
 
   const auto other = start(model(), 1, roomy());
-  auto endless = *other->submit(request_of(1, 5, 100000), {});
+  auto endless = *submit(*other, request_of(1, 5, 100000), {});
   other->drain(50ms);
   EXPECT_EQ(read_all(*endless).end, End::kCancelled);
 }
@@ -211,7 +218,7 @@ TEST_F(EngineTest, StreamsOutliveTheLoop) {
   std::shared_ptr<TokenStream> stream;
   {
     const auto loop = start(model(), 2, roomy());
-    stream = *loop->submit(request_of(1, 5, 100000), {});
+    stream = *submit(*loop, request_of(1, 5, 100000), {});
   }
   EXPECT_EQ(read_all(*stream).end, End::kCancelled);
 }
@@ -219,10 +226,10 @@ TEST_F(EngineTest, StreamsOutliveTheLoop) {
 TEST_F(EngineTest, ReadyIsCalledForNewsAndNotAfterDetach) {
   const auto loop = start(model(), 1, roomy());
   std::atomic<int> calls{0};
-  auto stream = *loop->submit(request_of(1, 5, 30), [&calls] { calls.fetch_add(1); });
+  auto stream = *submit(*loop, request_of(1, 5, 30), [&calls] { calls.fetch_add(1); });
   EXPECT_EQ(read_all(*stream).tokens.size(), 30U);
   EXPECT_GE(calls.load(), 30);
-  auto detached = *loop->submit(request_of(1, 5, 1000), [&calls] { calls.fetch_add(1); });
+  auto detached = *submit(*loop, request_of(1, 5, 1000), [&calls] { calls.fetch_add(1); });
   detached->detach();
   const int before = calls.load();
   detached->cancel();
@@ -273,13 +280,13 @@ TEST_F(EngineTest, LogitsThatAreNotFiniteFailTheirOwnRequestOnly) {
   std::vector<int32_t> expected;
   {
     const auto loop = start(*loaded.model, 1, roomy());
-    expected = read_all(**loop->submit(healthy, {})).tokens;
+    expected = read_all(**submit(*loop, healthy, {})).tokens;
   }
   const auto loop = start(*loaded.model, 2, roomy());
   TokenRequest broken = request_of(6, 20, 30);
   broken.prompt[10] = Overflowing::kBadToken;
-  auto good = *loop->submit(healthy, {});
-  auto failed = *loop->submit(broken, {});
+  auto good = *submit(*loop, healthy, {});
+  auto failed = *submit(*loop, broken, {});
   const Outcome outcome = read_all(*failed);
   ASSERT_EQ(outcome.end, End::kError);
   EXPECT_EQ(outcome.error->code, ErrorCode::kInternal);
@@ -293,13 +300,13 @@ TEST_F(EngineTest, AFaultEndsEveryRequestWithItsError) {
   EngineLimits limits = roomy();
   limits.max_num_seqs = 1;
   const auto loop = start(model(), 2, limits);
-  auto running = *loop->submit(request_of(1, 10, 400), {});
+  auto running = *submit(*loop, request_of(1, 10, 400), {});
   while (running->take().tokens.empty()) running->wait(10s);
-  auto waiting = *loop->submit(request_of(2, 10, 400), {});
+  auto waiting = *submit(*loop, request_of(2, 10, 400), {});
   loop->fail({ErrorCode::kCorruptData, "chunk 7 is damaged", ""});
   loop->fail({ErrorCode::kInternal, "a later fault", ""});
   EXPECT_FALSE(loop->healthy());
-  const auto refused = loop->submit(request_of(3, 10, 4), {});
+  const auto refused = submit(*loop, request_of(3, 10, 4), {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "chunk 7 is damaged");
   for (TokenStream* stream : {running.get(), waiting.get()}) {

@@ -1,7 +1,6 @@
 #include "engine/stepper.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -128,8 +127,8 @@ void Stepper::collect(const std::vector<Share>& shares) {
     first_wanted_.push_back(static_cast<int64_t>(wanted_.size()));
     if (sequence.request.prompt_logprobs) {
       const int64_t last = std::min(first + share.rows, sequence.num_prompt - 1);
-      for (auto row = std::max(first, static_cast<int64_t>(sequence.logprobs.size())); row < last;
-           ++row)
+      for (auto row = std::max(first, static_cast<int64_t>(sequence.prompt_logprobs.size()));
+           row < last; ++row)
         wanted_.push_back(num_rows + row - first);
     }
     num_rows += share.rows;
@@ -153,23 +152,32 @@ void Stepper::choose_tokens(const std::vector<Share>& shares) {
     if (count == 0) continue;
     const bool is_ready = sequence.num_behind() == 0;
     const float* logits = logits_.data() + first * vocab;
-    take_prompt_logprobs(sequence, static_cast<int64_t>(sequence.logprobs.size()) + 1,
-                         static_cast<int64_t>(count) - (is_ready ? 1 : 0), logits);
-    if (is_ready) choose(sequence, {logits + (count - 1) * vocab, vocab});
+    const auto taken =
+        take_prompt_logprobs(sequence, static_cast<int64_t>(count) - (is_ready ? 1 : 0), logits);
+    if (!taken) {
+      end(sequence, End::kError, taken.error());
+    } else if (is_ready) {
+      choose(sequence, {logits + (count - 1) * vocab, vocab});
+    }
   }
 }
 
-// Log-probabilities of the `count` prompt tokens from `first` on, from the logits of the rows
-// before them.
-void Stepper::take_prompt_logprobs(Sequence& sequence, int64_t first, int64_t count,
-                                   const float* logits) {
+// Log-probabilities of the next `count` prompt tokens, from the logits of the rows before them.
+Result<void> Stepper::take_prompt_logprobs(Sequence& sequence, int64_t count, const float* logits) {
   const auto vocab = static_cast<size_t>(model_.config().vocab_size);
-  for (int64_t i = 0; i < count; ++i) {
-    const int32_t token = sequence.tokens[static_cast<size_t>(first + i)];
-    const auto found =
-        sampling::logprobs_of({logits + static_cast<size_t>(i) * vocab, vocab}, token, 0, scratch_);
-    sequence.logprobs.push_back(found ? found->logprob : std::nanf(""));
+  for (int64_t i = 0; i < count; ++i, logits += vocab) {
+    const size_t position = sequence.prompt_logprobs.size() + 1;
+    auto found = sampling::logprobs_of({logits, vocab}, sequence.tokens[position],
+                                       *sequence.request.prompt_logprobs, scratch_);
+    if (!found) return found.error().with("position " + std::to_string(position));
+    sequence.prompt_logprobs.push_back(*std::move(found));
   }
+  return {};
+}
+
+void Stepper::end(Sequence& sequence, End end, std::optional<Error> error) {
+  metrics_.count_end(end);
+  sequence.finish(end, std::move(error));
 }
 
 void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
@@ -177,15 +185,16 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   if (limits_.observe) limits_.observe(sequence, logits);
   const auto token = sequence.sampler->draw(logits, {}, scratch_);
   if (!token) {
-    metrics_.count_end(End::kError);
-    sequence.finish(End::kError,
-                    token.error().with("position " + std::to_string(sequence.num_tokens())));
-    return;
+    return end(sequence, End::kError,
+               token.error().with("position " + std::to_string(sequence.num_tokens())));
   }
+  std::optional<PositionLogprobs> logprobs;
+  if (request.logprobs)  // draw() has seen that all are numbers
+    logprobs = *sampling::logprobs_of(logits, *token, *request.logprobs, scratch_);
   const Clock::time_point now = Clock::now();
   if (sequence.num_chosen() == 0) {
     metrics_.first_token_seconds.record(seconds_between(sequence.submitted, now));
-    if (request.prompt_logprobs) sequence.stream->set_prompt_logprobs(sequence.logprobs);
+    if (request.prompt_logprobs) sequence.stream->set_prompt_logprobs(sequence.prompt_logprobs);
   } else {
     metrics_.token_seconds.record(seconds_between(sequence.last_token, now));
   }
@@ -193,13 +202,11 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   sequence.tokens.push_back(*token);
   sequence.sampler->accept(*token);
   metrics_.total_tokens.add(1);
-  sequence.stream->push(*token, now, sequence.work);
+  sequence.stream->push(*token, std::move(logprobs), now, sequence.work);
   if (std::ranges::find(request.stop_ids, *token) != request.stop_ids.end()) {
-    metrics_.count_end(End::kStopId);
-    sequence.finish(End::kStopId);
+    end(sequence, End::kStopId);
   } else if (sequence.num_chosen() >= request.max_tokens) {
-    metrics_.count_end(End::kLength);
-    sequence.finish(End::kLength);
+    end(sequence, End::kLength);
   }
 }
 

@@ -68,7 +68,8 @@ class Stepper {
   void collect(const std::vector<Share>& shares);
   void choose_tokens(const std::vector<Share>& shares);
   void choose(Sequence& sequence, std::span<const float> logits);
-  void take_prompt_logprobs(Sequence& sequence, int64_t first, int64_t count, const float* logits);
+  Result<void> take_prompt_logprobs(Sequence& sequence, int64_t count, const float* logits);
+  void end(Sequence& sequence, End end, std::optional<Error> error = std::nullopt);
   void count_step(double seconds, int64_t decode_rows, int64_t prefill_rows);
   void check() const;
 

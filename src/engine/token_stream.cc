@@ -20,6 +20,7 @@ TokenProgress TokenStream::take() {
   const std::lock_guard lock(mutex_);
   TokenProgress taken;
   taken.tokens.swap(progress_.tokens);
+  taken.logprobs.swap(progress_.logprobs);
   taken.prompt_logprobs.swap(progress_.prompt_logprobs);
   taken.end = progress_.end;
   taken.error = progress_.error;
@@ -64,18 +65,20 @@ void TokenStream::mark_scheduled(Clock::time_point now, int64_t cached_tokens) {
   cost.cached_tokens = cached_tokens;
 }
 
-void TokenStream::push(int32_t token, Clock::time_point now, const Work& work) {
+void TokenStream::push(int32_t token, std::optional<PositionLogprobs> logprobs,
+                       Clock::time_point now, const Work& work) {
   const std::lock_guard lock(mutex_);
   Cost& cost = progress_.cost;
   if (cost.first_token == cost.scheduled) cost.first_token = now;
   cost.last_token = now;
   cost.work = work;
   progress_.tokens.push_back(token);
+  if (logprobs) progress_.logprobs.push_back(*std::move(logprobs));
   news_.notify_all();
   if (ready_) ready_();
 }
 
-void TokenStream::set_prompt_logprobs(std::vector<float> logprobs) {
+void TokenStream::set_prompt_logprobs(std::vector<PositionLogprobs> logprobs) {
   const std::lock_guard lock(mutex_);
   progress_.prompt_logprobs = std::move(logprobs);
 }

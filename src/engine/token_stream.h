@@ -14,6 +14,7 @@
 
 #include "engine/inbox.h"
 #include "sampling/params.h"
+#include "stoker/logprobs.h"
 #include "stoker/result.h"
 
 namespace stoker::engine {
@@ -30,7 +31,10 @@ struct TokenRequest {
   int32_t priority = 0;                       ///< lower is served first
   std::optional<Clock::time_point> deadline;  ///< it ends with kDeadlineExceeded then
   std::string cache_salt;                     ///< prefixes are shared under the same salt only
-  bool prompt_logprobs = false;  ///< of every prompt token but the first; reads no cached prefix
+  /// Of every chosen token, and how many of the likeliest ones with it.
+  std::optional<int32_t> logprobs;
+  /// Of every prompt token but the first, the same; reads no cached prefix.
+  std::optional<int32_t> prompt_logprobs;
 };
 
 /// How a sequence ended.
@@ -54,10 +58,11 @@ struct Cost {
 
 /// What a reader finds in a TokenStream.
 struct TokenProgress {
-  std::vector<int32_t> tokens;         ///< chosen since the last look
-  std::vector<float> prompt_logprobs;  ///< if asked for, with the first token
-  std::optional<End> end;              ///< nothing more will come
-  std::optional<Error> error;          ///< with End::kError
+  std::vector<int32_t> tokens;                    ///< chosen since the last look
+  std::vector<PositionLogprobs> logprobs;         ///< if asked for, one for each token
+  std::vector<PositionLogprobs> prompt_logprobs;  ///< if asked for, with the first token
+  std::optional<End> end;                         ///< nothing more will come
+  std::optional<Error> error;                     ///< with End::kError
   Cost cost;
 };
 
@@ -82,8 +87,9 @@ class TokenStream {
   /// The sequence starts, or ends without: it makes room in the queue.
   void leave_queue();
   void mark_scheduled(Clock::time_point now, int64_t cached_tokens);
-  void push(int32_t token, Clock::time_point now, const Work& work);
-  void set_prompt_logprobs(std::vector<float> logprobs);
+  void push(int32_t token, std::optional<PositionLogprobs> logprobs, Clock::time_point now,
+            const Work& work);
+  void set_prompt_logprobs(std::vector<PositionLogprobs> logprobs);
   void finish(End end, std::optional<Error> error, const Work& work);
 
  private:

@@ -1,0 +1,38 @@
+// Requests of the door, checked and in tokens: parameters with their defaults, bans, stops. Errors
+// name the field, what it takes and what was found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "api/loaded_model.h"
+#include "engine/token_stream.h"
+#include "stoker/request.h"
+#include "stoker/result.h"
+
+namespace stoker {
+
+/// A prompt in ids.
+struct EncodedPrompt {
+  std::vector<int32_t> ids;
+  std::string field;  ///< of the request
+  bool is_chat = false;
+  bool thinking = false;
+};
+
+/// kInvalidArgument, as "field: message".
+Error invalid(const std::string& field, const std::string& message);
+
+/// Moves the prompt's parts out of the request. Errors: kInvalidArgument, kUnsupported.
+Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model);
+
+/// The request in tokens, but for its prompt, lengths, seed and deadline. Errors: kInvalidArgument
+/// for what is out of range or contradicts itself, kUnsupported for texts without a tokenizer.
+Result<engine::TokenRequest> resolve_request(const Request& request, const LoadedModel& model,
+                                             bool use_priorities);
+
+/// How many tokens may be chosen, at most and at least. Errors: kInvalidArgument.
+Result<void> resolve_lengths(const Request& request, const EncodedPrompt& prompt,
+                             const ModelInfo& info, engine::TokenRequest& out);
+
+}  // namespace stoker

@@ -1,0 +1,324 @@
+// What a request may say about sampling, stopping and log-probabilities, with the real engine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "stoker/llm.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int32_t kEos = 1;
+
+class SamplingTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    auto demo = LLM::open("demo", {.num_threads = 2, .log = {}, .progress = {}});
+    ASSERT_TRUE(demo) << demo.error().message;
+    demo_ = new LLM(*std::move(demo));
+  }
+  static void TearDownTestSuite() {
+    delete demo_;
+    demo_ = nullptr;
+  }
+
+  // "The capital of France is", greedy.
+  static Request france(int32_t max_tokens = 12) {
+    Request request;
+    request.prompt = TextPrompt{"The capital of France is", true};
+    request.sampling.temperature = 0;
+    request.max_tokens = max_tokens;
+    return request;
+  }
+
+  static Generation ask(const Request& request) {
+    auto answers = demo_->generate({request});
+    if (answers[0]) return *std::move(answers[0]);
+    ADD_FAILURE() << answers[0].error().message;
+    return {};
+  }
+
+  static Error refused(const Request& request) {
+    auto answers = demo_->generate({request});
+    if (!answers[0]) return answers[0].error();
+    ADD_FAILURE() << "was not refused";
+    return {};
+  }
+
+  static int32_t vocab() { return demo_->model().vocab_size; }
+
+  static LLM* demo_;
+};
+LLM* SamplingTest::demo_ = nullptr;
+
+TEST_F(SamplingTest, WhatIsOutOfRangeNamesFieldRangeAndValue) {
+  struct Case {
+    void (*set)(Request& request);
+    const char* field;
+    const char* range;
+    const char* value;
+  };
+  const Case cases[] = {
+      {[](Request& r) { r.sampling.temperature = -0.5; }, "temperature", "at least 0", "-0.5"},
+      {[](Request& r) { r.sampling.temperature = NAN; }, "temperature", "at least 0", "nan"},
+      {[](Request& r) { r.sampling.top_p = 0; }, "top_p", "above 0 and at most 1", "found 0"},
+      {[](Request& r) { r.sampling.top_k = -2; }, "top_k", "at least 1", "-2"},
+      {[](Request& r) { r.sampling.min_p = 1.5; }, "min_p", "from 0 to 1", "1.5"},
+      {[](Request& r) { r.sampling.min_p = NAN; }, "min_p", "from 0 to 1", "nan"},
+      {[](Request& r) { r.sampling.repetition_penalty = 0; }, "repetition_penalty",
+       "from 1e-06 to 1000000", "found 0"},
+      {[](Request& r) { r.sampling.presence_penalty = 2.5; }, "presence_penalty", "from -2 to 2",
+       "2.5"},
+      {[](Request& r) { r.sampling.frequency_penalty = -3; }, "frequency_penalty", "from -2 to 2",
+       "-3"},
+      {[](Request& r) {
+         r.sampling.logit_bias = {{5, 101}};
+       },
+       "logit_bias", "from -100 to 100", "101"},
+      {[](Request& r) {
+         r.sampling.logit_bias = {{-1, 1}};
+       },
+       "logit_bias", "ids from 0", "-1"},
+      {[](Request& r) { r.sampling.allowed_token_ids = {1 << 30}; }, "allowed_token_ids",
+       "ids from 0", "1073741824"},
+      {[](Request& r) { r.sampling.banned_token_ids = {-7}; }, "banned_token_ids", "ids from 0",
+       "-7"},
+      {[](Request& r) { r.sampling.bad_words = {""}; }, "bad_words", "1 to 256 bytes", "of 0"},
+      {[](Request& r) { r.n = 0; }, "n", "1 to 128", "found 0"},
+      {[](Request& r) { r.n = 129; }, "n", "1 to 128", "129"},
+      {[](Request& r) { r.logprobs = 21; }, "logprobs", "0 to 20", "21"},
+      {[](Request& r) { r.prompt_logprobs = -1; }, "prompt_logprobs", "0 to 20", "-1"},
+      {[](Request& r) { r.min_tokens = -1; }, "min_tokens", "0 to 12", "-1"},
+      {[](Request& r) { r.min_tokens = 13; }, "min_tokens", "0 to 12", "13"},
+      {[](Request& r) { r.stop_token_ids = {1 << 30}; }, "stop_token_ids", "ids from 0",
+       "1073741824"},
+      {[](Request& r) { r.stop_token_ids.resize(1025); }, "stop_token_ids", "at most 1024", "1025"},
+      // Contradictions.
+      {[](Request& r) {
+         r.sampling.allowed_token_ids = {5};
+         r.sampling.banned_token_ids = {5};
+       },
+       "allowed_token_ids", "may be chosen", "all of them banned"},
+      {[](Request& r) {
+         r.sampling.allowed_token_ids = {kEos};
+         r.min_tokens = 1;
+       },
+       "allowed_token_ids", "may be chosen", "all of them banned"},
+      {[](Request& r) {
+         for (int32_t id = 0; id < vocab(); ++id) r.sampling.banned_token_ids.push_back(id);
+       },
+       "logit_bias", "may be chosen", "all of them banned"},
+  };
+  for (const Case& one : cases) {
+    Request request = france();
+    one.set(request);
+    const Error error = refused(request);
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << one.field;
+    EXPECT_EQ(error.field, one.field);
+    EXPECT_THAT(error.message, HasSubstr(std::string(one.field) + ": expected"));
+    EXPECT_THAT(error.message, HasSubstr(one.range));
+    EXPECT_THAT(error.message, HasSubstr(one.value));
+  }
+}
+
+// Log-probabilities of an answer are those of the same tokens as a prompt.
+TEST_F(SamplingTest, LogprobsOfAnAnswerAreThoseOfItAsAPrompt) {
+  Request request = france();
+  request.sampling.temperature = 1.3;
+  request.sampling.repetition_penalty = 1.5;
+  request.sampling.seed = 3;
+  request.logprobs = 5;
+  const Generation answer = ask(request);
+  ASSERT_EQ(answer.details.size(), answer.ids.size());
+
+  Request again = france(1);
+  std::vector<int32_t> all = answer.prompt_ids;
+  all.insert(all.end(), answer.ids.begin(), answer.ids.end());
+  again.prompt = TokenPrompt{all};
+  again.prompt_logprobs = 5;
+  const Generation prompt = ask(again);
+  ASSERT_EQ(prompt.prompt_logprobs.size() + 1, all.size());
+  const auto first = prompt.prompt_logprobs.end() - static_cast<int64_t>(answer.ids.size());
+  for (size_t i = 0; i < answer.ids.size(); ++i) {
+    const PositionLogprobs& told = answer.details[i].logprobs;
+    EXPECT_EQ(told, first[static_cast<int64_t>(i)]) << i;
+    ASSERT_EQ(told.top.size(), 5U);
+    EXPECT_LE(told.logprob, told.top[0].logprob);
+    if (told.rank <= 5) {
+      EXPECT_EQ(told.top[static_cast<size_t>(told.rank) - 1].id, answer.ids[i]);
+    }
+    for (size_t k = 1; k < 5; ++k) EXPECT_GE(told.top[k - 1].logprob, told.top[k].logprob);
+  }
+}
+
+TEST_F(SamplingTest, OffsetsAndShownTokensFollowTheText) {
+  Request request = france();
+  request.logprobs = 0;
+  const Generation answer = ask(request);
+  std::string text;
+  for (size_t i = 0; i < answer.ids.size(); ++i) {
+    if (answer.details[i].part == TokenPart::kHidden) continue;
+    EXPECT_EQ(answer.details[i].text_offset, static_cast<int64_t>(text.size()));
+    text += demo_->engine().token_bytes(answer.ids[i]);
+  }
+  EXPECT_EQ(text, answer.text);
+  EXPECT_EQ(answer.num_shown, static_cast<int32_t>(answer.ids.size()));
+
+  Request cut = request;
+  cut.stop = {answer.text.substr(3, 4)};
+  const Generation stopped = ask(cut);
+  EXPECT_EQ(stopped.text, answer.text.substr(0, 3));
+  EXPECT_EQ(stopped.finish.stop, cut.stop[0]);
+  EXPECT_FALSE(stopped.finish.stop_token);
+  size_t num_before = 0;
+  while (answer.details[num_before].text_offset < 3) ++num_before;
+  EXPECT_EQ(stopped.num_shown, static_cast<int32_t>(num_before));
+
+  cut.include_stop_str_in_output = true;
+  EXPECT_EQ(ask(cut).text, answer.text.substr(0, 7));
+}
+
+TEST_F(SamplingTest, AnswersGoOnBehindTheEndOfTextIfTold) {
+  const Generation usual = ask(france(40));
+  ASSERT_EQ(usual.finish.reason, FinishReason::kStop);
+  ASSERT_EQ(usual.ids.back(), kEos);
+  EXPECT_FALSE(usual.finish.stop_token);
+  Request request = france(40);
+  request.ignore_eos = true;
+  const Generation longer = ask(request);
+  EXPECT_EQ(longer.finish.reason, FinishReason::kLength);
+  EXPECT_EQ(longer.ids.size(), 40U);
+  EXPECT_TRUE(std::equal(usual.ids.begin(), usual.ids.end(), longer.ids.begin()));
+  EXPECT_EQ(longer.text.substr(0, usual.text.size()), usual.text);
+
+  request.stop_token_ids = {kEos};
+  const Generation stopped = ask(request);
+  EXPECT_EQ(stopped.ids, usual.ids);
+  EXPECT_EQ(stopped.finish.stop_token, kEos);
+}
+
+TEST_F(SamplingTest, StopTokensEndAnAnswerAndAreNotShown) {
+  const Generation usual = ask(france());
+  Request request = france();
+  request.stop_token_ids = {usual.ids[1], usual.ids[3]};
+  const Generation stopped = ask(request);
+  EXPECT_EQ(stopped.finish.reason, FinishReason::kStop);
+  EXPECT_EQ(stopped.ids, std::vector<int32_t>(usual.ids.begin(), usual.ids.begin() + 2));
+  EXPECT_EQ(stopped.finish.stop_token, usual.ids[1]);
+  EXPECT_EQ(stopped.text, demo_->engine().token_bytes(usual.ids[0]));
+  request.include_stop_str_in_output = true;
+  EXPECT_EQ(
+      ask(request).text,
+      usual.text.substr(0, stopped.text.size() + demo_->engine().token_bytes(usual.ids[1]).size()));
+}
+
+TEST_F(SamplingTest, NothingEndsAnAnswerBeforeItsLeastTokens) {
+  const Generation usual = ask(france(40));
+  ASSERT_LT(usual.ids.size(), 20U);
+  Request request = france(40);
+  request.min_tokens = 30;
+  const Generation longer = ask(request);
+  EXPECT_GE(longer.ids.size(), 30U);
+  EXPECT_EQ(std::count(longer.ids.begin(), longer.ids.begin() + 30, kEos), 0);
+
+  Request stops = france(20);
+  stops.ignore_eos = true;
+  const std::string first = demo_->engine().token_bytes(usual.ids[0]);
+  stops.stop = {first};
+  EXPECT_EQ(ask(stops).ids.size(), 1U);
+  stops.min_tokens = 1;
+  const Generation later = ask(stops);
+  EXPECT_GT(later.ids.size(), 1U) << "the text of the first token is not looked at";
+  EXPECT_EQ(later.text.substr(0, first.size()), first);
+}
+
+TEST_F(SamplingTest, BiasAndBansHoldThroughTheAnswer) {
+  const Generation usual = ask(france());
+  Request banned = france();
+  banned.sampling.banned_token_ids = {usual.ids[0]};
+  const Generation without = ask(banned);
+  EXPECT_EQ(std::count(without.ids.begin(), without.ids.end(), usual.ids[0]), 0);
+  Request biased = france();
+  biased.sampling.logit_bias = {{usual.ids[0], -100}};
+  EXPECT_EQ(ask(biased).ids, without.ids) << "-100 bans";
+  biased.sampling.logit_bias = {{77, 100}};
+  EXPECT_EQ(ask(biased).ids, std::vector<int32_t>(12, 77));
+  Request allowed = france();
+  allowed.sampling.temperature = 5;
+  allowed.sampling.allowed_token_ids = {90, 91, 92};
+  const Generation few = ask(allowed);
+  for (const int32_t id : few.ids) EXPECT_TRUE(id >= 90 && id <= 92);
+  Request words = france();
+  words.sampling.bad_words = {"Paris"};
+  EXPECT_THAT(usual.text, HasSubstr("Paris"));
+  EXPECT_THAT(ask(words).text, Not(HasSubstr("Paris")));
+}
+
+// A runtime contradiction: no token is left after some.
+TEST_F(SamplingTest, BansThatLeaveNothingLaterEndTheRequestWithAnError) {
+  Request request = france();
+  const std::string word = demo_->engine().token_bytes(300);
+  request.sampling.allowed_token_ids = {300};
+  request.sampling.bad_words = {word + word};
+  const Error error = refused(request);
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("bad_words"));
+}
+
+TEST_F(SamplingTest, PenaltiesSpreadWhatIsChosen) {
+  Request request = france(40);
+  request.sampling.temperature = 1;
+  request.sampling.top_k = 3;
+  request.sampling.seed = 5;
+  request.sampling.allowed_token_ids = {60, 61, 62, 63, 64, 65, 66, 67, 68, 69};
+  const auto num_kinds = [](const Generation& answer) {
+    return std::set<int32_t>(answer.ids.begin(), answer.ids.end()).size();
+  };
+  const size_t usual = num_kinds(ask(request));
+  request.sampling.frequency_penalty = 2;
+  request.sampling.presence_penalty = 2;
+  EXPECT_GT(num_kinds(ask(request)), usual);
+}
+
+TEST_F(SamplingTest, ChoicesOfAGreedyRequestAreCopies) {
+  Request request = france();
+  request.n = 3;
+  const Generation answer = ask(request);
+  for (const Choice& choice : answer.others) EXPECT_EQ(choice.text, answer.text);
+}
+
+TEST_F(SamplingTest, CancellingEndsAllChoices) {
+  Request request = france(1000);
+  request.ignore_eos = true;
+  request.n = 4;
+  auto stream = demo_->engine().submit(request);
+  ASSERT_TRUE(stream);
+  EXPECT_EQ((*stream)->num_choices(), 4);
+  std::set<int32_t> started;
+  int num_ended = 0;
+  for (int i = 0; i < 6000 && num_ended < 4; ++i) {
+    const auto event = (*stream)->wait(std::chrono::milliseconds(10));
+    if (!event) continue;
+    started.insert(event->choice);
+    if (started.size() == 4) (*stream)->cancel();
+    if (!event->finish) continue;
+    EXPECT_EQ(event->finish->reason, FinishReason::kCancelled);
+    ++num_ended;
+  }
+  EXPECT_EQ(num_ended, 4);
+  EXPECT_FALSE((*stream)->poll());
+  stream->reset();
+  for (int i = 0; i < 500 && demo_->engine().stats().num_running > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(demo_->engine().stats().num_running, 0);
+}
+
+}  // namespace
+}  // namespace stoker
