@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "server/identity.h"
+#include "server/logprobs_json.h"
 #include "stoker/version.h"
 
 namespace stoker {
@@ -17,22 +18,15 @@ std::string number(int64_t value) {
 }
 
 // Told as the signed number that, sent back as `seed`, gives the same answer.
-std::string seed_json(const Stream& stream) {
-  return number(static_cast<int64_t>(stream.seed()));
+std::string seed_json(uint64_t seed) {
+  return number(static_cast<int64_t>(seed));
 }
 
 std::string finish_members(const Finish& finish) {
-  return "\"finish_reason\":" + json_quote(to_string(finish.reason)) +
-         ",\"stop_reason\":" + (finish.stop ? json_quote(*finish.stop) : "null");
-}
-
-Usage& operator+=(Usage& sum, const Usage& usage) {
-  sum.prompt_tokens += usage.prompt_tokens;
-  sum.cached_tokens += usage.cached_tokens;
-  sum.computed_tokens += usage.computed_tokens;
-  sum.completion_tokens += usage.completion_tokens;
-  sum.reasoning_tokens += usage.reasoning_tokens;
-  return sum;
+  std::string stop = "null";
+  if (finish.stop) stop = json_quote(*finish.stop);
+  if (finish.stop_token) stop = number(*finish.stop_token);
+  return "\"finish_reason\":" + json_quote(to_string(finish.reason)) + ",\"stop_reason\":" + stop;
 }
 
 Timings longest(const Timings& a, const Timings& b) {
@@ -47,9 +41,16 @@ const char* object_name(const AnswerHead& head) {
 
 }  // namespace
 
-struct Answer::Choice {
-  size_t index = 0;
+struct Answer::Prompt {
   std::unique_ptr<Stream> stream;
+  int32_t num_running = 0;                        // of its choices
+  std::vector<PositionLogprobs> prompt_logprobs;  // if it asks for them
+};
+
+struct Answer::Choice {
+  size_t index = 0;   // among all
+  size_t prompt = 0;  // of prompts_
+  LogprobsJson logprobs;
   std::string text;       // without streaming: all so far
   std::string reasoning;  // the same
   int32_t num_tokens = 0;
@@ -65,6 +66,8 @@ AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
   head.stream = parsed.stream;
   head.include_usage = parsed.include_usage;
   head.continuous_usage_stats = parsed.continuous_usage_stats;
+  head.num_choices = parsed.num_choices;
+  head.logprobs = parsed.logprobs;
   return head;
 }
 
@@ -87,42 +90,51 @@ std::string usage_json(const Usage& usage, bool is_whole) {
   return out + "}";
 }
 
-Answer::Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams)
-    : head_(std::move(head)), num_running_(streams.size()) {
+Answer::Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, const Engine& engine)
+    : head_(std::move(head)), engine_(engine) {
   CHECK(!streams.empty(), "an answer has a choice");
   prefix_ = "{\"id\":" + json_quote(head_.id) + ",\"object\":\"" + object_name(head_) +
             "\",\"created\":" + number(head_.created) + ",\"model\":" + json_quote(head_.model) +
             ",\"system_fingerprint\":" + json_quote(system_fingerprint());
-  choices_.resize(streams.size());
-  for (size_t i = 0; i < streams.size(); ++i) {
-    choices_[i].index = i;
-    choices_[i].stream = std::move(streams[i]);
+  for (auto& stream : streams) {
+    const int32_t num_choices = stream->num_choices();
+    for (int32_t i = 0; i < num_choices; ++i) {
+      choices_.push_back({choices_.size(), prompts_.size(), {engine, head_.route}, {}, {}, 0, {}});
+    }
+    prompts_.push_back({std::move(stream), num_choices, {}});
   }
+  num_running_ = choices_.size();
 }
 
 Answer::~Answer() = default;
 
-std::string Answer::opening() const {
+std::string Answer::opening() {
   std::string out;
   if (head_.route != Route::kChat) return out;
-  for (const Choice& choice : choices_) {
+  for (Choice& choice : choices_) {
     append_chunk(choice, R"("delta":{"role":"assistant","content":""})", "", out);
   }
   return out;
 }
 
 void Answer::poll(std::string& out, size_t max_bytes) {
-  for (Choice& choice : choices_) {
-    while (!choice.finish && !error_ && (!head_.stream || out.size() < max_bytes)) {
-      const auto event = choice.stream->poll();
+  size_t first = 0;  // choice of the prompt
+  for (Prompt& prompt : prompts_) {
+    while (prompt.num_running > 0 && !error_ && (!head_.stream || out.size() < max_bytes)) {
+      auto event = prompt.stream->poll();
       if (!event) break;
-      read(choice, *event, out);
+      if (event->finish) --prompt.num_running;
+      if (!event->prompt_logprobs.empty())
+        prompt.prompt_logprobs = std::move(event->prompt_logprobs);
+      read(choices_[first + static_cast<size_t>(event->choice)], *event, out);
     }
+    first += static_cast<size_t>(prompt.stream->num_choices());
   }
 }
 
 void Answer::read(Choice& choice, const Event& event, std::string& out) {
   choice.num_tokens += static_cast<int32_t>(event.ids.size());
+  choice.logprobs.add(event);
   if (event.finish) {
     choice.finish = event.finish;
     timings_ = longest(timings_, event.finish->timings);
@@ -161,11 +173,11 @@ void Answer::fail(const std::optional<Error>& error, std::string& out) {
     error_ = {503, "the server stopped before the answer was finished", "", ""};
   }
   num_running_ = 0;
-  for (Choice& choice : choices_) choice.stream->cancel();
+  for (Prompt& prompt : prompts_) prompt.stream->cancel();
   if (head_.stream) out += "data: " + error_json(*error_) + "\n\n" + kDone;
 }
 
-void Answer::append_delta(const Choice& choice, const char* member, const std::string& text,
+void Answer::append_delta(Choice& choice, const char* member, const std::string& text,
                           std::string& out) const {
   if (text.empty()) return;
   const std::string quoted = json_quote(text);
@@ -175,20 +187,21 @@ void Answer::append_delta(const Choice& choice, const char* member, const std::s
   append_chunk(choice, delta + "}", "", out);
 }
 
-void Answer::append_end(const Choice& choice, const std::string& text, std::string& out) const {
+void Answer::append_end(Choice& choice, const std::string& text, std::string& out) const {
   const std::string content =
       head_.route == Route::kChat ? "\"delta\":{}" : "\"text\":" + json_quote(text);
   std::string end = finish_members(*choice.finish);
-  if (choices_.size() > 1) end += ",\"seed\":" + seed_json(*choice.stream);
+  if (choices_.size() > 1) end += ",\"seed\":" + seed_json(choice.finish->seed);
   append_chunk(choice, content, end, out);
 }
 
 // `end`: the members of a choice's last chunk; empty on the others.
-void Answer::append_chunk(const Choice& choice, const std::string& content, const std::string& end,
+void Answer::append_chunk(Choice& choice, const std::string& content, const std::string& end,
                           std::string& out) const {
   out += "data: " + prefix_ + ",\"choices\":[{\"index\":" + std::to_string(choice.index) + "," +
-         content + ",\"logprobs\":null," + (end.empty() ? "\"finish_reason\":null" : end) + "}]";
-  if (!end.empty()) out += ",\"seed\":" + seed_json(*choice.stream);
+         content + ",\"logprobs\":" + (head_.logprobs ? choice.logprobs.take(false) : "null") +
+         "," + (end.empty() ? "\"finish_reason\":null" : end) + "}]";
+  if (!end.empty()) out += ",\"seed\":" + seed_json(prompts_[choice.prompt].stream->seed());
   if (head_.continuous_usage_stats) {
     out += ",\"usage\":" + usage_json(usage(), finished());
   } else if (head_.include_usage) {
@@ -201,19 +214,28 @@ void Answer::append_usage_chunk(std::string& out) const {
   out += "data: " + prefix_ + ",\"choices\":[],\"usage\":" + usage_json(usage(), true) + "}\n\n";
 }
 
+// Prompts count once, whatever the number of their choices.
 Usage Answer::usage() const {
   Usage sum;
+  for (const Prompt& prompt : prompts_)
+    sum.prompt_tokens += static_cast<int32_t>(prompt.stream->prompt_ids().size());
+  const Choice* before = nullptr;
   for (const Choice& choice : choices_) {
-    Usage so_far;
-    so_far.prompt_tokens = static_cast<int32_t>(choice.stream->prompt_ids().size());
-    so_far.completion_tokens = choice.num_tokens;
-    sum += choice.finish ? choice.finish->usage : so_far;
+    const bool is_first = before == nullptr || before->prompt != choice.prompt;
+    before = &choice;
+    sum.completion_tokens +=
+        choice.finish ? choice.finish->usage.completion_tokens : choice.num_tokens;
+    if (!choice.finish) continue;
+    sum.computed_tokens += choice.finish->usage.computed_tokens;
+    sum.reasoning_tokens += choice.finish->usage.reasoning_tokens;
+    if (is_first) sum.cached_tokens += choice.finish->usage.cached_tokens;
   }
   return sum;
 }
 
-std::string Answer::choice_json(const Choice& choice) const {
-  std::string out = "{\"index\":" + std::to_string(choice.index);
+std::string Answer::choice_json(Choice& choice, size_t index) const {
+  const Prompt& prompt = prompts_[choice.prompt];
+  std::string out = "{\"index\":" + std::to_string(index);
   if (head_.route == Route::kChat) {
     out += ",\"message\":{\"role\":\"assistant\",\"content\":" + json_quote(choice.text);
     if (!choice.reasoning.empty()) {
@@ -224,19 +246,49 @@ std::string Answer::choice_json(const Choice& choice) const {
   } else {
     out += ",\"text\":" + json_quote(choice.text);
   }
-  out += ",\"logprobs\":null," + finish_members(*choice.finish);
-  if (choices_.size() > 1) out += ",\"seed\":" + seed_json(*choice.stream);
+  out += ",\"logprobs\":" + (head_.logprobs ? choice.logprobs.take(true) : "null") + "," +
+         finish_members(*choice.finish);
+  if (head_.route == Route::kCompletions) out += prompt_logprobs_member(prompt);
+  if (choices_.size() > 1) out += ",\"seed\":" + seed_json(choice.finish->seed);
   return out + "}";
 }
 
-std::string Answer::body() const {
-  std::string out = prefix_ + ",\"choices\":[";
-  for (const Choice& choice : choices_) {
-    if (choice.index > 0) out += ",";
-    out += choice_json(choice);
+std::string Answer::prompt_logprobs_member(const Prompt& prompt) const {
+  if (prompt.prompt_logprobs.empty()) return "";
+  return ",\"prompt_logprobs\":" +
+         prompt_logprobs_json(engine_, prompt.stream->prompt_ids(), prompt.prompt_logprobs);
+}
+
+// The choices that are told: all, or those of each prompt that are the likeliest, best first.
+std::vector<Answer::Choice*> Answer::told_choices() {
+  std::vector<Choice*> told;
+  for (size_t first = 0; first < choices_.size();) {
+    std::vector<Choice*> of_prompt;
+    const auto count = static_cast<size_t>(prompts_[choices_[first].prompt].stream->num_choices());
+    for (size_t i = first; i < first + count; ++i) of_prompt.push_back(&choices_[i]);
+    first += count;
+    const auto num_told = static_cast<size_t>(head_.num_choices);
+    if (num_told < count) {
+      std::stable_sort(of_prompt.begin(), of_prompt.end(), [](const Choice* a, const Choice* b) {
+        return a->logprobs.mean() > b->logprobs.mean();
+      });
+      of_prompt.resize(num_told);
+    }
+    told.insert(told.end(), of_prompt.begin(), of_prompt.end());
   }
-  return out + "],\"usage\":" + usage_json(usage(), true) +
-         ",\"seed\":" + seed_json(*choices_.front().stream) + "}";
+  return told;
+}
+
+std::string Answer::body() {
+  std::string out = prefix_ + ",\"choices\":[";
+  size_t index = 0;
+  for (Choice* choice : told_choices()) {
+    if (index > 0) out += ",";
+    out += choice_json(*choice, index++);
+  }
+  out += "],\"usage\":" + usage_json(usage(), true);
+  if (head_.route == Route::kChat) out += prompt_logprobs_member(prompts_.front());
+  return out + ",\"seed\":" + seed_json(prompts_.front().stream->seed()) + "}";
 }
 
 }  // namespace stoker

@@ -23,24 +23,26 @@ struct AnswerHead {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage_stats = false;
+  int32_t num_choices = 1;  ///< of each stream; the best ones where it has more
+  bool logprobs = false;
 };
 
 /// The head of an answer to a request, made now. `request_id` is the part of the id behind its
 /// kind.
 AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id);
 
-/// One answer, of one choice for each stream. Not thread-safe: it and its streams belong to one
-/// thread. Destroying it cancels what still runs.
+/// One answer, of some choices for each stream, numbered stream after stream. Not thread-safe: it
+/// and its streams belong to one thread. Destroying it cancels what still runs.
 class Answer {
  public:
-  /// At least one stream; none null.
-  Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams);
+  /// At least one stream; none null. Borrows the engine, for the texts of tokens.
+  Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, const Engine& engine);
   ~Answer();
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
   /// The events that open a stream, before any token: who speaks, for chat.
-  std::string opening() const;
+  std::string opening();
 
   /// Reads what the streams have ready, without waiting, and appends the events of it to `out`,
   /// [DONE] included, until finished() or `out` has `max_bytes`. Without streaming, nothing is
@@ -54,7 +56,8 @@ class Answer {
   const std::optional<HttpError>& error() const { return error_; }
 
   /// The answer as one JSON object, where it was not streamed, is finished and has not failed.
-  std::string body() const;
+  /// Once.
+  std::string body();
 
   // For the log.
   Usage usage() const;                                       ///< so far, of all choices
@@ -62,21 +65,26 @@ class Answer {
   const char* reason() const { return to_string(reason_); }  ///< of the choice that finished last
 
  private:
+  struct Prompt;
   struct Choice;
 
   void read(Choice& choice, const Event& event, std::string& out);
   void fail(const std::optional<Error>& error, std::string& out);
-  void append_delta(const Choice& choice, const char* member, const std::string& text,
+  void append_delta(Choice& choice, const char* member, const std::string& text,
                     std::string& out) const;
-  void append_end(const Choice& choice, const std::string& text, std::string& out) const;
-  void append_chunk(const Choice& choice, const std::string& content, const std::string& end,
+  void append_end(Choice& choice, const std::string& text, std::string& out) const;
+  void append_chunk(Choice& choice, const std::string& content, const std::string& end,
                     std::string& out) const;
   void append_usage_chunk(std::string& out) const;
-  std::string choice_json(const Choice& choice) const;
+  std::string choice_json(Choice& choice, size_t index) const;
+  std::string prompt_logprobs_member(const Prompt& prompt) const;
+  std::vector<Choice*> told_choices();
 
   AnswerHead head_;
+  const Engine& engine_;
   std::string prefix_;  // of every object: {"id":...,"system_fingerprint":...
-  std::vector<Choice> choices_;
+  std::vector<Prompt> prompts_;
+  std::vector<Choice> choices_;  // prompt after prompt
   size_t num_running_ = 0;
   Timings timings_;
   FinishReason reason_ = FinishReason::kCancelled;

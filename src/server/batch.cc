@@ -74,11 +74,10 @@ struct Batch::Impl {
 
   /// A request that runs.
   struct Running {
-    Running(std::string custom_id_in, std::string request_id_in, AnswerHead head,
-            std::vector<std::unique_ptr<Stream>> streams)
-        : custom_id(std::move(custom_id_in)),
+    Running(Opening opening, std::string request_id_in, const Engine& engine)
+        : custom_id(std::move(opening.custom_id)),
           request_id(std::move(request_id_in)),
-          answer(std::move(head), std::move(streams)) {}
+          answer(head_of(opening.parsed, request_id), std::move(opening.streams), engine) {}
 
     std::string custom_id;
     std::string request_id;
@@ -97,7 +96,7 @@ struct Batch::Impl {
   void tell_progress();
   BatchCounts current_counts() const;
 
-  Result<void> write_answer(const Running& done);
+  Result<void> write_answer(Running& done);
   Result<void> write_error(const std::string& custom_id, const HttpError& error,
                            const std::optional<std::string>& request_id = std::nullopt);
   Result<void> write_line_error(std::optional<std::string> custom_id, const char* code,
@@ -290,9 +289,7 @@ Result<std::unique_ptr<Stream>> Batch::Impl::submit(const Request& request) {
 void Batch::Impl::start() {
   const ParsedRequest& parsed = opening->parsed;
   const std::string request_id = parsed.request_id ? *parsed.request_id : ids.next();
-  running.push_back(std::make_unique<Running>(std::move(opening->custom_id), request_id,
-                                              head_of(parsed, request_id),
-                                              std::move(opening->streams)));
+  running.push_back(std::make_unique<Running>(*std::move(opening), request_id, engine));
   opening.reset();
 }
 
@@ -329,7 +326,7 @@ BatchCounts Batch::Impl::current_counts() const {
   return all;
 }
 
-Result<void> Batch::Impl::write_answer(const Running& done) {
+Result<void> Batch::Impl::write_answer(Running& done) {
   if (done.answer.error()) {
     return write_error(done.custom_id, *done.answer.error(), done.request_id);
   }

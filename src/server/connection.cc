@@ -298,7 +298,7 @@ void Connection::on_prepared(Prepared prepared) {
 
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
-  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams));
+  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams), context_.engine);
   is_streaming_ = parsed.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;

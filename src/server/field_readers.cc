@@ -1,6 +1,7 @@
 #include "server/field_readers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "base/try.h"
@@ -8,9 +9,6 @@
 namespace stoker {
 namespace {
 
-constexpr size_t kMaxStops = 16;
-constexpr size_t kMaxSaltBytes = 256;
-constexpr size_t kMaxStopBytes = 256;
 constexpr size_t kMaxPrompts = 2048;
 constexpr size_t kMaxShownBytes = 40;  // of a value in a message
 
@@ -38,7 +36,24 @@ Result<double> double_of(const Json& value, const std::string& param, const std:
   return *number;
 }
 
+Result<double> double_within(const Json& value, const std::string& param, double least, double most,
+                             const std::string& expected) {
+  TRY_ASSIGN(const double number, double_of(value, param, expected));
+  if (!(number >= least && number <= most)) return wrong_value(param, expected, value);
+  return number;
+}
+
+// From 0 or 1 to a most that request.h has.
+Result<int32_t> count_of(const Json& value, const std::string& param, int32_t least, int32_t most) {
+  const std::string expected =
+      "an integer from " + std::to_string(least) + " to " + std::to_string(most);
+  TRY_ASSIGN(const int32_t count, int_of(value, param, least, expected));
+  if (count > most) return wrong_value(param, expected, value);
+  return count;
+}
+
 Result<std::vector<int32_t>> ids_of(const Json& value, const std::string& param) {
+  if (!value.is_array()) return wrong_value(param, "an array of token ids", value);
   std::vector<int32_t> ids;
   ids.reserve(value.items().size());
   for (size_t i = 0; i < value.items().size(); ++i) {
@@ -113,7 +128,8 @@ Result<void> read_prompt(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_max_tokens(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.max_tokens, int_of(value, "max_tokens", 1, "an integer from 1 to 2147483647"));
+  TRY_ASSIGN(draft.request.max_tokens,
+             int_of(value, "max_tokens", 1, "an integer from 1 to 2147483647"));
   return {};
 }
 
@@ -127,7 +143,7 @@ Result<void> read_temperature(const Json& value, RequestDraft& draft) {
   const char* expected = "a number >= 0";
   TRY_ASSIGN(const double temperature, double_of(value, "temperature", expected));
   if (temperature < 0) return wrong_value("temperature", expected, value);
-  draft.sampling.temperature = temperature;
+  draft.request.sampling.temperature = temperature;
   return {};
 }
 
@@ -135,19 +151,86 @@ Result<void> read_top_p(const Json& value, RequestDraft& draft) {
   const char* expected = "a number in (0, 1]";
   TRY_ASSIGN(const double top_p, double_of(value, "top_p", expected));
   if (top_p <= 0 || top_p > 1) return wrong_value("top_p", expected, value);
-  draft.sampling.top_p = top_p;
+  draft.request.sampling.top_p = top_p;
   return {};
 }
 
 Result<void> read_top_k(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.sampling.top_k, int_of(value, "top_k", -1, "an integer >= 1, or 0 or -1"));
+  TRY_ASSIGN(draft.request.sampling.top_k,
+             int_of(value, "top_k", -1, "an integer >= 1, or 0 or -1"));
+  return {};
+}
+
+Result<void> read_min_p(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.sampling.min_p,
+             double_within(value, "min_p", 0, 1, "a number in [0, 1]"));
+  return {};
+}
+
+Result<void> read_presence_penalty(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.sampling.presence_penalty,
+             double_within(value, "presence_penalty", -2, 2, "a number in [-2, 2]"));
+  return {};
+}
+
+Result<void> read_frequency_penalty(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.sampling.frequency_penalty,
+             double_within(value, "frequency_penalty", -2, 2, "a number in [-2, 2]"));
+  return {};
+}
+
+Result<void> read_repetition_penalty(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.sampling.repetition_penalty,
+             double_within(value, "repetition_penalty", 1e-6, 1e6, "a number in [1e-6, 1e6]"));
+  return {};
+}
+
+// Keys are ids in decimal.
+Result<void> read_logit_bias(const Json& value, RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value("logit_bias", "an object", value);
+  for (const auto& [key, bias] : value.members()) {
+    const std::string param = "logit_bias." + key.substr(0, kMaxShownBytes);
+    int32_t id = 0;
+    const char* end = key.data() + key.size();
+    const auto [stop, code] = std::from_chars(key.data(), end, id);
+    if (code != std::errc() || stop != end || id < 0) {
+      return Error{ErrorCode::kInvalidArgument,
+                   param + ": expected a token id as key, found " +
+                       json_quote(key.substr(0, kMaxShownBytes)),
+                   param};
+    }
+    TRY_ASSIGN(draft.request.sampling.logit_bias[id],
+               double_within(bias, param, -100, 100, "a number in [-100, 100]"));
+  }
+  return {};
+}
+
+Result<void> read_allowed_token_ids(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.sampling.allowed_token_ids, ids_of(value, "allowed_token_ids"));
+  if (!draft.request.sampling.allowed_token_ids.empty()) return {};
+  return wrong_value("allowed_token_ids", "at least one token id", value);
+}
+
+Result<void> read_banned_token_ids(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.sampling.banned_token_ids, ids_of(value, "banned_token_ids"));
+  return {};
+}
+
+Result<void> read_bad_words(const Json& value, RequestDraft& draft) {
+  if (!value.is_array()) return wrong_value("bad_words", "an array of strings", value);
+  auto& words = draft.request.sampling.bad_words;
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const Json& item = value.items()[i];
+    if (!item.is_string()) return wrong_value(at("bad_words", i), "a string", item);
+    words.push_back(item.as_string());
+  }
   return {};
 }
 
 Result<void> read_seed(const Json& value, RequestDraft& draft) {
   const auto seed = value.as_int();
   if (!seed) return wrong_value("seed", "an integer of 64 bits", value);
-  draft.sampling.seed = static_cast<uint64_t>(*seed);
+  draft.request.sampling.seed = static_cast<uint64_t>(*seed);
   return {};
 }
 
@@ -156,18 +239,71 @@ Result<void> read_stop(const Json& value, RequestDraft& draft) {
     return wrong_value("stop", "a string or an array of strings", value);
   }
   const auto items = value.is_string() ? std::span(&value, 1) : std::span(value.items());
-  draft.stop.clear();
+  draft.request.stop.clear();
   for (size_t i = 0; i < items.size(); ++i) {
     const std::string param = value.is_string() ? "stop" : at("stop", i);
     if (!items[i].is_string()) return wrong_value(param, "a string", items[i]);
     const std::string& text = items[i].as_string();
     if (text.empty()) continue;
-    if (text.size() > kMaxStopBytes || draft.stop.size() == kMaxStops) {
+    if (text.size() > kMaxStopBytes || draft.request.stop.size() == kMaxStops) {
       return Error{ErrorCode::kInvalidArgument,
                    param + ": expected at most 16 stop strings of at most 256 bytes", param};
     }
-    draft.stop.push_back(text);
+    draft.request.stop.push_back(text);
   }
+  return {};
+}
+
+Result<void> read_include_stop(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.include_stop_str_in_output,
+             bool_of(value, "include_stop_str_in_output"));
+  return {};
+}
+
+Result<void> read_stop_token_ids(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.stop_token_ids, ids_of(value, "stop_token_ids"));
+  return {};
+}
+
+Result<void> read_min_tokens(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.min_tokens, int_of(value, "min_tokens", 0, "an integer >= 0"));
+  return {};
+}
+
+Result<void> read_ignore_eos(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.ignore_eos, bool_of(value, "ignore_eos"));
+  return {};
+}
+
+Result<void> read_n(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.n, count_of(value, "n", 1, kMaxChoices));
+  return {};
+}
+
+Result<void> read_best_of(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.best_of, count_of(value, "best_of", 1, kMaxChoices));
+  return {};
+}
+
+Result<void> read_logprobs(const Json& value, RequestDraft& draft) {
+  if (value.is_bool() && !value.as_bool()) return {};  // what a chat has for none
+  TRY_ASSIGN(draft.request.logprobs, count_of(value, "logprobs", 0, kMaxLogprobs));
+  draft.parsed.logprobs = true;
+  return {};
+}
+
+Result<void> read_chat_logprobs(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.parsed.logprobs, bool_of(value, "logprobs"));
+  return {};
+}
+
+Result<void> read_top_logprobs(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.top_logprobs, count_of(value, "top_logprobs", 0, kMaxLogprobs));
+  return {};
+}
+
+Result<void> read_prompt_logprobs(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.prompt_logprobs, count_of(value, "prompt_logprobs", 0, kMaxLogprobs));
   return {};
 }
 
@@ -206,7 +342,7 @@ Result<void> read_request_id(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_priority(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.priority,
+  TRY_ASSIGN(draft.request.priority,
              int_of(value, "priority", INT32_MIN, "an integer from -2147483648 to 2147483647"));
   return {};
 }
@@ -215,7 +351,7 @@ Result<void> read_cache_salt(const Json& value, RequestDraft& draft) {
   if (!value.is_string() || value.as_string().empty() || value.as_string().size() > kMaxSaltBytes) {
     return wrong_value("cache_salt", "a string of 1 to 256 bytes", value);
   }
-  draft.cache_salt = value.as_string();
+  draft.request.cache_salt = value.as_string();
   return {};
 }
 

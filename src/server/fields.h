@@ -18,12 +18,10 @@ struct RequestDraft {
   ParsedRequest parsed;
   std::vector<std::variant<TextPrompt, TokenPrompt>> prompts;
   ChatPrompt chat;
-  SamplingParams sampling;
-  std::optional<int32_t> max_tokens;
+  Request request;  ///< but for its prompt
   std::optional<int32_t> max_completion_tokens;
-  std::vector<std::string> stop;
-  int32_t priority = 0;
-  std::string cache_salt;
+  std::optional<int32_t> best_of;
+  std::optional<int32_t> top_logprobs;
   bool has_stream_options = false;
 };
 

@@ -37,14 +37,41 @@ Result<void> resolve_model(const std::vector<std::string>& names, std::string& m
                "model"};
 }
 
+Error contradiction(const std::string& field, const std::string& message) {
+  return {ErrorCode::kInvalidArgument, field + ": " + message, field};
+}
+
+// What fields say of each other.
+Result<void> combine(RequestDraft& draft) {
+  ParsedRequest& parsed = draft.parsed;
+  Request& request = draft.request;
+  if (draft.has_stream_options && !parsed.stream)
+    return contradiction("stream_options", "only with stream: true");
+  if (request.prompt_logprobs && parsed.stream)
+    return contradiction("prompt_logprobs", "expected none with stream: true, found " +
+                                                std::to_string(*request.prompt_logprobs));
+  if (parsed.route == Route::kChat && draft.top_logprobs.value_or(0) > 0 && !parsed.logprobs)
+    return contradiction("top_logprobs", "expected 0 without logprobs: true, found " +
+                                             std::to_string(*draft.top_logprobs));
+  if (parsed.route == Route::kChat && parsed.logprobs)
+    request.logprobs = draft.top_logprobs.value_or(0);
+  if (draft.max_completion_tokens) request.max_tokens = draft.max_completion_tokens;
+  parsed.num_choices = request.n;
+  const int32_t best_of = draft.best_of.value_or(request.n);
+  if (best_of < request.n)
+    return contradiction("best_of", "expected at least n, which is " + std::to_string(request.n) +
+                                        ", found " + std::to_string(best_of));
+  if (best_of > request.n && parsed.stream)
+    return contradiction("best_of", "expected at most n, which is " + std::to_string(request.n) +
+                                        ", with stream: true, found " + std::to_string(best_of));
+  if (best_of > request.n && !request.logprobs) request.logprobs = 0;  // they are compared by it
+  request.n = best_of;
+  return {};
+}
+
 // Puts one request for each prompt together.
 void build_requests(RequestDraft draft, ParsedRequest& parsed) {
-  Request request;
-  request.sampling = draft.sampling;
-  request.max_tokens = draft.max_completion_tokens ? draft.max_completion_tokens : draft.max_tokens;
-  request.stop = std::move(draft.stop);
-  request.priority = draft.priority;
-  request.cache_salt = std::move(draft.cache_salt);
+  Request& request = draft.request;
   if (parsed.route == Route::kChat) {
     request.prompt = std::move(draft.chat);
     parsed.requests.push_back(std::move(request));
@@ -80,10 +107,7 @@ Result<ParsedRequest> parse_request(Route route, const Json& body,
   }
   if (route == Route::kChat && draft.chat.messages.empty()) return missing("messages");
   if (route == Route::kCompletions && draft.prompts.empty()) return missing("prompt");
-  if (draft.has_stream_options && !draft.parsed.stream) {
-    return Error{ErrorCode::kInvalidArgument, "stream_options: only with stream: true",
-                 "stream_options"};
-  }
+  if (auto combined = combine(draft); !combined) return std::move(combined).error();
   ParsedRequest parsed = std::move(draft.parsed);
   build_requests(std::move(draft), parsed);
   return parsed;

@@ -19,6 +19,8 @@ struct ParsedRequest {
   Route route = Route::kCompletions;
   std::string model;              ///< the served name that answers
   std::vector<Request> requests;  ///< one for each prompt, in order; at least one
+  int32_t num_choices = 1;        ///< that are told of each: the n best, if it asks for more
+  bool logprobs = false;          ///< are told, too
   bool stream = false;
   bool include_usage = false;               ///< a last chunk with the usage
   bool continuous_usage_stats = false;      ///< the usage so far in every chunk

@@ -108,28 +108,70 @@ const Case kCommonCases[] = {
     {R"("request_id":"")", "request_id"},
     {R"("request_id":5)", "request_id"},
     {R"("no_such_field":{"a":[1,2]})", nullptr},
-    // Known and not supported: what changes nothing passes, all else is named.
-    {R"("n":1)", nullptr},
-    {R"("n":1.0)", nullptr},
-    {R"("n":null)", nullptr},
-    {R"("n":2)", "n"},
-    {R"("n":true)", "n"},
-    {R"("best_of":3)", "best_of"},
-    {R"("logprobs":false)", nullptr},
-    {R"("logprobs":true)", "logprobs"},
-    {R"("logprobs":5)", "logprobs"},
-    {R"("prompt_logprobs":0)", "prompt_logprobs"},
-    {R"("logit_bias":{})", nullptr},
-    {R"("logit_bias":{"5":1})", "logit_bias"},
+    {R"("min_p":0)", nullptr},
+    {R"("min_p":1)", nullptr},
+    {R"("min_p":1.1)", "min_p"},
+    {R"("min_p":-0.1)", "min_p"},
+    {R"("min_p":"0")", "min_p"},
     {R"("presence_penalty":0.0)", nullptr},
-    {R"("presence_penalty":0.5)", "presence_penalty"},
-    {R"("frequency_penalty":-1)", "frequency_penalty"},
-    {R"("repetition_penalty":1.0)", nullptr},
-    {R"("repetition_penalty":1.1)", "repetition_penalty"},
-    {R"("min_p":0.1)", "min_p"},
-    {R"("min_tokens":1)", "min_tokens"},
-    {R"("ignore_eos":true)", "ignore_eos"},
-    {R"("stop_token_ids":[1])", "stop_token_ids"},
+    {R"("presence_penalty":-2)", nullptr},
+    {R"("presence_penalty":2.1)", "presence_penalty"},
+    {R"("frequency_penalty":2)", nullptr},
+    {R"("frequency_penalty":-2.1)", "frequency_penalty"},
+    {R"("frequency_penalty":[])", "frequency_penalty"},
+    {R"("repetition_penalty":1.1)", nullptr},
+    {R"("repetition_penalty":0)", "repetition_penalty"},
+    {R"("repetition_penalty":1e7)", "repetition_penalty"},
+    {R"("logit_bias":{})", nullptr},
+    {R"("logit_bias":{"5":1,"6":-100,"7":100.0})", nullptr},
+    {R"("logit_bias":[])", "logit_bias"},
+    {R"("logit_bias":{"5":101})", "logit_bias.5"},
+    {R"("logit_bias":{"5":"1"})", "logit_bias.5"},
+    {R"("logit_bias":{"-5":1})", "logit_bias.-5"},
+    {R"("logit_bias":{"x":1})", "logit_bias.x"},
+    {R"("logit_bias":{"":1})", "logit_bias."},
+    {R"("logit_bias":{"4294967296":1})", "logit_bias.4294967296"},
+    {R"("allowed_token_ids":[5,6])", nullptr},
+    {R"("allowed_token_ids":[])", "allowed_token_ids"},
+    {R"("allowed_token_ids":[-1])", "allowed_token_ids[0]"},
+    {R"("allowed_token_ids":5)", "allowed_token_ids"},
+    {R"("banned_token_ids":[])", nullptr},
+    {R"("banned_token_ids":[1,2.5])", "banned_token_ids[1]"},
+    {R"("bad_words":[])", nullptr},
+    {R"("bad_words":["a","b c"])", nullptr},
+    {R"("bad_words":"a")", "bad_words"},
+    {R"("bad_words":["a",1])", "bad_words[1]"},
+    {R"("min_tokens":0)", nullptr},
+    {R"("min_tokens":1)", nullptr},
+    {R"("min_tokens":-1)", "min_tokens"},
+    {R"("ignore_eos":true)", nullptr},
+    {R"("ignore_eos":1)", "ignore_eos"},
+    {R"("stop_token_ids":[1])", nullptr},
+    {R"("stop_token_ids":[])", nullptr},
+    {R"("stop_token_ids":["1"])", "stop_token_ids[0]"},
+    {R"("stop_token_ids":1)", "stop_token_ids"},
+    {R"("include_stop_str_in_output":true)", nullptr},
+    {R"("include_stop_str_in_output":"yes")", "include_stop_str_in_output"},
+    {R"("n":1)", nullptr},
+    {R"("n":128)", nullptr},
+    {R"("n":1.0)", "n"},
+    {R"("n":null)", nullptr},
+    {R"("n":0)", "n"},
+    {R"("n":129)", "n"},
+    {R"("n":true)", "n"},
+    {R"("best_of":1)", nullptr},
+    {R"("best_of":0)", "best_of"},
+    {R"("logprobs":false)", nullptr},
+    {R"("logprobs":"5")", "logprobs"},
+    {R"("prompt_logprobs":0)", nullptr},
+    {R"("prompt_logprobs":20)", nullptr},
+    {R"("prompt_logprobs":21)", "prompt_logprobs"},
+    {R"("prompt_logprobs":-1)", "prompt_logprobs"},
+    {R"("prompt_logprobs":true)", "prompt_logprobs"},
+    {R"("prompt_logprobs":0,"stream":true)", "prompt_logprobs"},
+    // Known and not supported: what changes nothing passes, all else is named.
+    {R"("use_beam_search":false)", nullptr},
+    {R"("use_beam_search":true)", "use_beam_search"},
     {R"("response_format":{"type":"text"})", nullptr},
     {R"("response_format":{"type":"json_object"})", "response_format"},
     {R"("structured_outputs":{"regex":"a"})", "structured_outputs"},
@@ -195,6 +237,65 @@ TEST(RequestParser, CompletionFields) {
       {R"("prompt":"later wins")", nullptr},
   };
   for (const Case& c : cases) check(Route::kCompletions, c);
+}
+
+TEST(RequestParser, ChoicesAndLogprobsOfCompletions) {
+  const Case cases[] = {
+      {R"("logprobs":0)", nullptr},        {R"("logprobs":20)", nullptr},
+      {R"("logprobs":21)", "logprobs"},    {R"("logprobs":true)", "logprobs"},
+      {R"("best_of":3)", nullptr},         {R"("best_of":3,"n":3,"stream":true)", nullptr},
+      {R"("best_of":3,"n":4)", "best_of"}, {R"("n":2,"best_of":3,"stream":true)", "best_of"},
+      {R"("best_of":129)", "best_of"},
+  };
+  for (const Case& c : cases) check(Route::kCompletions, c);
+  const auto best = parse(Route::kCompletions, R"("n":2,"best_of":5)");
+  ASSERT_TRUE(best.has_value());
+  EXPECT_EQ(best->num_choices, 2);
+  EXPECT_FALSE(best->logprobs);
+  EXPECT_EQ(best->requests[0].n, 5);
+  EXPECT_EQ(best->requests[0].logprobs, 0) << "they are compared by them";
+}
+
+TEST(RequestParser, ChoicesAndLogprobsOfChats) {
+  const Case cases[] = {
+      {R"("logprobs":true)", nullptr},
+      {R"("logprobs":true,"top_logprobs":20)", nullptr},
+      {R"("top_logprobs":0)", nullptr},
+      {R"("top_logprobs":3)", "top_logprobs"},
+      {R"("top_logprobs":3,"logprobs":false)", "top_logprobs"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
+      {R"("logprobs":2)", "logprobs"},
+      {R"("best_of":2)", "best_of"},
+  };
+  for (const Case& c : cases) check(Route::kChat, c);
+  const auto parsed = parse(Route::kChat, R"("logprobs":true,"top_logprobs":4,"n":3)");
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_TRUE(parsed->logprobs);
+  EXPECT_EQ(parsed->num_choices, 3);
+  EXPECT_EQ(parsed->requests[0].n, 3);
+  EXPECT_EQ(parsed->requests[0].logprobs, 4);
+}
+
+TEST(RequestParser, SamplingFieldsAreSubmitted) {
+  const auto parsed = parse(Route::kCompletions, R"("min_p":0.5,"presence_penalty":1,
+      "frequency_penalty":-1,"repetition_penalty":1.5,"logit_bias":{"7":-3.5},
+      "allowed_token_ids":[7,8],"banned_token_ids":[9],"bad_words":["x"],"min_tokens":2,
+      "ignore_eos":true,"stop_token_ids":[4],"include_stop_str_in_output":true,
+      "prompt_logprobs":3)");
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  const Request& request = parsed->requests[0];
+  EXPECT_EQ(request.sampling.min_p, 0.5);
+  EXPECT_EQ(request.sampling.presence_penalty, 1);
+  EXPECT_EQ(request.sampling.frequency_penalty, -1);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5);
+  EXPECT_EQ(request.sampling.logit_bias, (std::map<int32_t, double>{{7, -3.5}}));
+  EXPECT_EQ(request.sampling.allowed_token_ids, (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(request.sampling.banned_token_ids, std::vector<int32_t>{9});
+  EXPECT_EQ(request.sampling.bad_words, std::vector<std::string>{"x"});
+  EXPECT_EQ(request.min_tokens, 2);
+  EXPECT_TRUE(request.ignore_eos && request.include_stop_str_in_output);
+  EXPECT_EQ(request.stop_token_ids, std::vector<int32_t>{4});
+  EXPECT_EQ(request.prompt_logprobs, 3);
 }
 
 TEST(RequestParser, Bodies) {

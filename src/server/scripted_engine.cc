@@ -39,11 +39,17 @@ struct ScriptedEngine::Feed {
   size_t next_step = 0;
   Clock::time_point due;
   std::deque<Event> events;
+  int32_t num_choices = 1;
+  int32_t num_running = 1;   // choices
   bool is_finished = false;  // the last event is in `events` or was read
   bool is_cancelled = false;
 
   void emit(Event event) {
-    is_finished = event.finish.has_value();
+    if (event.finish) {
+      event.finish->seed = script.seed + static_cast<uint64_t>(event.choice);
+      --num_running;
+    }
+    is_finished = num_running == 0;
     events.push_back(std::move(event));
     if (ready) ready();
   }
@@ -60,6 +66,7 @@ struct ScriptedEngine::Feed {
   bool cancel() {
     if (is_finished || is_cancelled) return false;
     is_cancelled = true;
+    num_running = 1;
     emit(finish_event(FinishReason::kCancelled, 0));
     return true;
   }
@@ -97,6 +104,7 @@ class ScriptedEngine::FeedStream : public Stream {
 
   const std::vector<int32_t>& prompt_ids() const override { return feed_->script.prompt_ids; }
   uint64_t seed() const override { return feed_->script.seed; }
+  int32_t num_choices() const override { return feed_->num_choices; }
 
  private:
   std::shared_ptr<Shared> shared_;
@@ -165,6 +173,7 @@ Result<std::unique_ptr<Stream>> ScriptedEngine::submit(Request request,
   auto feed = std::make_shared<Feed>();
   feed->script = writer_(request);
   if (feed->script.refusal) return *feed->script.refusal;
+  feed->num_choices = feed->num_running = request.n;
   feed->ready = std::move(ready);
   if (feed->has_step()) feed->due = Clock::now() + feed->script.steps.front().delay;
   shared_->requests.push_back(std::move(request));

@@ -27,7 +27,7 @@ struct Script {
       steps;                 ///< without a finish in the last one, the stream never ends by itself
   bool repeat_last = false;  ///< for ever
   std::vector<int32_t> prompt_ids = {1, 2, 3};
-  uint64_t seed = 7;
+  uint64_t seed = 7;  ///< of choice 0; each next one has one more
 };
 
 /// An event of one token with that text.
@@ -49,6 +49,8 @@ class ScriptedEngine : public Engine {
   ~ScriptedEngine() override;
 
   const ModelInfo& model() const override { return model_; }
+  /// "<id>".
+  std::string token_bytes(int32_t id) const override { return "<" + std::to_string(id) + ">"; }
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override;
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}

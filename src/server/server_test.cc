@@ -252,7 +252,7 @@ TEST_F(ServerTest, ErrorsOfTheRequest) {
   const Row rows[] = {
       {post("/v1/completions", "{"), 400, "BadRequestError", "null"},
       {post("/v1/completions", "\xff"), 400, "BadRequestError", "null"},
-      {post("/v1/completions", R"({"prompt":"x","n":2})"), 400, "BadRequestError", "n"},
+      {post("/v1/completions", R"({"prompt":"x","n":0})"), 400, "BadRequestError", "n"},
       {post("/v1/chat/completions", R"({"messages":[{"role":"user","content":[5]}]})"), 400,
        "BadRequestError", "messages[0].content[0]"},
       {post("/v1/completions", R"({"prompt":"x","model":"y"})"), 404, "NotFoundError", "model"},

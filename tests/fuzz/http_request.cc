@@ -1,6 +1,7 @@
 // Any bytes as a request. The first byte says what the rest is: 'c' and 'm' the JSON body of a
 // completion or a chat, else raw HTTP, which must be understood in the same way whole and in
 // pieces.
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,10 +22,28 @@ void check_sampling(const SamplingParams& sampling) {
   CHECK(!sampling.temperature || *sampling.temperature >= 0, "temperature");
   CHECK(!sampling.top_p || (*sampling.top_p > 0 && *sampling.top_p <= 1), "top_p");
   CHECK(!sampling.top_k || *sampling.top_k >= -1, "top_k");
+  CHECK(!sampling.min_p || (*sampling.min_p >= 0 && *sampling.min_p <= 1), "min_p");
+  CHECK(!sampling.repetition_penalty || *sampling.repetition_penalty > 0, "repetition_penalty");
+  CHECK(std::abs(sampling.presence_penalty) <= 2, "presence_penalty");
+  CHECK(std::abs(sampling.frequency_penalty) <= 2, "frequency_penalty");
+  for (const auto& [id, bias] : sampling.logit_bias)
+    CHECK(id >= 0 && std::abs(bias) <= 100, "logit_bias");
+  for (const int32_t id : sampling.allowed_token_ids) CHECK(id >= 0, "allowed_token_ids");
+  for (const int32_t id : sampling.banned_token_ids) CHECK(id >= 0, "banned_token_ids");
+  for (const std::string& word : sampling.bad_words) CHECK(is_valid_utf8(word), "bad_words");
+}
+
+void check_counts(const Request& request) {
+  CHECK(request.n >= 1 && request.n <= kMaxChoices, "n");
+  CHECK(request.min_tokens >= 0, "min_tokens");
+  for (const auto& number : {request.logprobs, request.prompt_logprobs})
+    CHECK(!number || (*number >= 0 && *number <= kMaxLogprobs), "log-probabilities");
+  for (const int32_t id : request.stop_token_ids) CHECK(id >= 0, "stop_token_ids");
 }
 
 void check_request(const Request& request) {
   check_sampling(request.sampling);
+  check_counts(request);
   CHECK(!request.max_tokens || *request.max_tokens >= 1, "max_tokens");
   CHECK(request.stop.size() <= 16, "number of stop strings");
   for (const std::string& stop : request.stop) {
@@ -49,7 +68,12 @@ void check_body(Route route, std::string_view body) {
     return;
   }
   CHECK(!parsed->requests.empty(), "requests");
-  for (const Request& request : parsed->requests) check_request(request);
+  for (const Request& request : parsed->requests) {
+    check_request(request);
+    CHECK(parsed->num_choices >= 1 && parsed->num_choices <= request.n, "choices that are told");
+    CHECK(!parsed->logprobs || request.logprobs, "what is told is asked for");
+    CHECK(!parsed->stream || parsed->num_choices == request.n, "all choices stream");
+  }
 }
 
 // What the parser makes of the requests in the input that are whole, up to a failure.

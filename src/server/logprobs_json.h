@@ -1,0 +1,56 @@
+// Log-probabilities in OpenAI's shapes, and of prompts in vLLM's. Tokens are told with the text
+// that they are part of.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "server/request_parser.h"
+#include "stoker/engine.h"
+
+namespace stoker {
+
+/// The tokens of one choice. One owner.
+class LogprobsJson {
+ public:
+  /// Borrows the engine.
+  LogprobsJson(const Engine& engine, Route route) : engine_(engine), route_(route) {}
+
+  /// Takes the tokens of an event, with their details.
+  void add(const Event& event);
+
+  /// What is known of tokens whose text is out and that were not told yet; of none "null", or the
+  /// same with empty lists for a whole answer. Chat: {"content": [...], "refusal": null}, with
+  /// "reasoning_content" where there is some. Completions: {"tokens": [...], ...}.
+  std::string take(bool is_whole);
+
+  /// The mean log-probability of all tokens so far, those without text included; the least number
+  /// of none.
+  double mean() const;
+
+ private:
+  struct Token {
+    int32_t id = 0;
+    TokenDetail detail;
+  };
+
+  std::string chat_json(const std::vector<Token>& tokens) const;
+  std::string completions_json(const std::vector<Token>& tokens) const;
+  std::string chat_entry(const TokenLogprob& token) const;
+
+  const Engine& engine_;
+  const Route route_;
+  std::deque<Token> waiting_;  // for their text
+  std::vector<Token> shown_;   // since take()
+  int32_t num_shown_ = 0;
+  double sum_ = 0;
+  int64_t num_tokens_ = 0;
+};
+
+/// Of a prompt: null for its first token, then for each {"id": {"logprob", "rank",
+/// "decoded_token"}} of the token that is there and of the likeliest ones.
+std::string prompt_logprobs_json(const Engine& engine, const std::vector<int32_t>& prompt,
+                                 const std::vector<PositionLogprobs>& logprobs);
+
+}  // namespace stoker
