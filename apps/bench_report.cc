@@ -77,15 +77,14 @@ std::string result_json(const BenchResult& result) {
   object.add("batch", std::to_string(result.sizes.batch))
       .add("prompt_tokens", std::to_string(result.sizes.prompt_tokens))
       .add("output_tokens", std::to_string(result.sizes.output_tokens))
-      .add("requests", std::to_string(result.num_requests))
-      .add("early_ends", std::to_string(result.num_early));
+      .add("requests", std::to_string(result.num_requests));
   for (const BenchMeasure& measure : result.measures)
     object.add(measure.name, spread_json(measure.spread));
   return object.text();
 }
 
 std::string csv_header(const BenchResult& result) {
-  std::string line = "batch,prompt_tokens,output_tokens,requests,early_ends";
+  std::string line = "batch,prompt_tokens,output_tokens,requests";
   for (const BenchMeasure& measure : result.measures) {
     for (const auto& [name, value] : named({})) line += "," + measure.name + "_" + name;
   }
@@ -93,10 +92,9 @@ std::string csv_header(const BenchResult& result) {
 }
 
 std::string csv_line(const BenchResult& result) {
-  std::string line = std::to_string(result.sizes.batch) + "," +
-                     std::to_string(result.sizes.prompt_tokens) + "," +
-                     std::to_string(result.sizes.output_tokens) + "," +
-                     std::to_string(result.num_requests) + "," + std::to_string(result.num_early);
+  std::string line =
+      std::to_string(result.sizes.batch) + "," + std::to_string(result.sizes.prompt_tokens) + "," +
+      std::to_string(result.sizes.output_tokens) + "," + std::to_string(result.num_requests);
   for (const BenchMeasure& measure : result.measures) {
     for (const auto& [name, value] : named(measure.spread.value_or(Spread())))
       line += "," + (measure.spread ? json_number(value) : "");
@@ -143,22 +141,9 @@ std::string bench_row(BenchKind kind, const BenchResult& result) {
 }
 
 std::string bench_notes(const BenchReport& report) {
-  int64_t num_early = 0;
-  int64_t num_requests = 0;
-  for (const BenchResult& result : report.results) {
-    num_early += result.num_early;
-    num_requests += result.num_requests;
-  }
-  std::string text;
-  if (num_early > 0) {
-    text += std::to_string(num_early) + " of " + std::to_string(num_requests) +
-            " answers ended before their length: they drew the end of text\n";
-  }
-  if (report.other_cores.value_or(0) > kQuietCores) {
-    text += "other processes kept " + decimal(*report.other_cores, 1) +
-            " cores busy meanwhile: these figures are not the machine's\n";
-  }
-  return text.empty() ? "" : "\n" + text;
+  if (report.other_cores.value_or(0) <= kQuietCores) return "";
+  return "\nother processes kept " + decimal(*report.other_cores, 1) +
+         " cores busy meanwhile: these figures are not the machine's\n";
 }
 
 std::string bench_json(const BenchReport& report) {

@@ -10,9 +10,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// So hot that the logits hardly matter: the end of text is one id among all.
-constexpr double kTemperature = 1e4;
-
 // Control tokens are the first ids and in the second half; a prompt may not have the image token.
 constexpr int32_t kFirstPlainId = 3;
 
@@ -30,8 +27,9 @@ Request random_request(std::mt19937_64& random, int32_t vocab_size, const BenchS
     prompt.ids.push_back(first + static_cast<int32_t>(random() % num_plain));
   Request request;
   request.prompt = std::move(prompt);
-  request.sampling = {.temperature = kTemperature, .top_p = 1, .top_k = 0, .seed = random()};
+  request.sampling.seed = random();
   request.max_tokens = sizes.output_tokens;
+  request.ignore_eos = true;
   return request;
 }
 
@@ -85,13 +83,9 @@ std::vector<BenchMeasure> throughput_of(const std::vector<Run>& runs) {
 }
 
 BenchResult result_of(BenchKind kind, const BenchSizes& sizes, const std::vector<Run>& runs) {
-  BenchResult result{sizes, 0, 0,
+  BenchResult result{sizes, 0,
                      kind == BenchKind::kLatency ? latency_of(runs) : throughput_of(runs)};
-  for (const Run& run : runs) {
-    result.num_requests += static_cast<int64_t>(run.finishes.size());
-    for (const Finish& finish : run.finishes)
-      result.num_early += finish.usage.completion_tokens < sizes.output_tokens ? 1 : 0;
-  }
+  for (const Run& run : runs) result.num_requests += static_cast<int64_t>(run.finishes.size());
   return result;
 }
 

@@ -55,14 +55,13 @@ struct BenchMeasure {
 struct BenchResult {
   BenchSizes sizes;
   int64_t num_requests = 0;  ///< measured
-  int64_t num_early = 0;     ///< of them, those that drew the end of text before their length
   std::vector<BenchMeasure> measures;
 };
 
 /// Runs the cases in order and hands each result to `on_result` at once. Prompts are random ids,
-/// each another, so that no cached prefix helps; answers are drawn nearly evenly from all ids, so
-/// that hardly one ends before its length. Errors: kInvalidArgument for lengths that the context
-/// does not hold, before anything runs; those of the requests.
+/// each another, so that no cached prefix helps; answers go on behind an end of text, to their
+/// length. Errors: kInvalidArgument for lengths that the context does not hold, before anything
+/// runs; those of the requests.
 Result<void> run_bench(LLM& llm, const BenchPlan& plan,
                        const std::function<void(const BenchResult&)>& on_result);
 

@@ -129,7 +129,7 @@ void Conversation::say(const std::string& text) {
 void Conversation::answer(Stream& stream) {
   Output out;
   Message reply{"assistant", {""}, ""};
-  const Finish finish = run_to_end(stream, guard_, [&](const Event& event) {
+  const std::vector<Finish> finishes = run_to_end(stream, guard_, [&](const Event& event) {
     out.write_dimmed(event.reasoning);
     reply.reasoning_content += event.reasoning;
     if (reply.content.front().empty() && !event.text.empty() && !reply.reasoning_content.empty()) {
@@ -141,7 +141,7 @@ void Conversation::answer(Stream& stream) {
   });
   out.end_line();
   if (const Result<void> written = out.result(); !written) fail(written.error());
-  keep(std::move(reply), finish);
+  keep(std::move(reply), finishes.front());
 }
 
 /// An answer without a word of text (stopped while thinking, or failed) takes its question with it.

@@ -154,6 +154,14 @@ void add_generation_options(OptionParser& parser, GenerationOptions* options) {
   parser.option("--top-p", "P", &options->sampling.top_p,
                 "Only the likeliest tokens that together reach P; 1 is off");
   parser.option("--top-k", "K", &options->sampling.top_k, "Only the K likeliest tokens; 0 is off");
+  parser.option("--min-p", "P", &options->sampling.min_p,
+                "Only tokens at least P times as likely as the likeliest; 0 is off");
+  parser.option("--repetition-penalty", "R", &options->sampling.repetition_penalty,
+                "Divides the logits of tokens that the prompt or the answer has; 1 is off");
+  parser.option("--presence-penalty", "P", &options->sampling.presence_penalty,
+                "Taken from the logits of tokens that the answer has, -2 to 2 [0]");
+  parser.option("--frequency-penalty", "P", &options->sampling.frequency_penalty,
+                "The same, once for each time that it has them [0]");
   parser.option("--seed", "N", &options->sampling.seed,
                 "The same seed gives the same answer [drawn]");
   add_threads_option(parser, &options->num_threads);
@@ -172,15 +180,19 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOpti
   return Engine::open(model, options);
 }
 
-Finish run_to_end(Stream& stream, InterruptGuard* guard,
-                  const std::function<void(const Event&)>& on_event) {
-  while (true) {
+std::vector<Finish> run_to_end(Stream& stream, InterruptGuard* guard,
+                               const std::function<void(const Event&)>& on_event) {
+  std::vector<Finish> finishes(static_cast<size_t>(stream.num_choices()));
+  for (size_t num_running = finishes.size(); num_running > 0;) {
     if (guard != nullptr && guard->take()) stream.cancel();
     const std::optional<Event> event = stream.wait(kInterruptPeriod);
     if (!event) continue;
     on_event(*event);
-    if (event->finish) return *event->finish;
+    if (!event->finish) continue;
+    finishes[static_cast<size_t>(event->choice)] = *event->finish;
+    --num_running;
   }
+  return finishes;
 }
 
 }  // namespace stoker

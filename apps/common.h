@@ -62,9 +62,10 @@ void log_warning(LogLevel level, std::string_view line);
 /// warnings of the library go there too.
 Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOptions options);
 
-/// Hands each event of a stream to `on_event` until the last one, and returns its finish. An
-/// interrupt that the guard noted cancels the stream; it still ends with its last event.
-Finish run_to_end(Stream& stream, InterruptGuard* guard,
-                  const std::function<void(const Event&)>& on_event);
+/// Hands each event of a stream to `on_event` until the last one, and returns the finish of each
+/// choice. An interrupt that the guard noted cancels the stream; it still ends with its last
+/// events.
+std::vector<Finish> run_to_end(Stream& stream, InterruptGuard* guard,
+                               const std::function<void(const Event&)>& on_event);
 
 }  // namespace stoker

@@ -21,14 +21,19 @@ struct GenerateOptions {
   std::optional<std::string> prompt, user, prompt_file, ids;
   GenerationOptions generation;
   std::vector<std::string> stop;
+  std::optional<std::string> stop_token_ids;
+  int n = 1;
+  int min_tokens = 0;
+  bool ignore_eos = false;
+  std::optional<int32_t> logprobs;
   bool json = false;
 };
 
-/// What an answer amounts to, for --json.
+/// What a choice amounts to, for --json and where there are several.
 struct Answer {
   std::vector<int32_t> ids;
+  std::vector<TokenDetail> details;
   std::string text;
-  Finish finish;
 };
 
 /// The one prompt that was given, as the request has it.
@@ -57,46 +62,116 @@ void print_event(const Event& event, bool has_text, Output& out) {
   for (const int32_t id : event.ids) out.write(std::to_string(id) + " ");
 }
 
-void print_json(const Stream& stream, const Answer& answer, bool has_text, Output& out) {
-  const Timings& timings = answer.finish.timings;
+std::string logprob_json(const PositionLogprobs& at) {
+  std::vector<std::string> top;
+  for (const TokenLogprob& token : at.top) {
+    top.push_back(JsonObject()
+                      .add("id", std::to_string(token.id))
+                      .add("logprob", json_number(token.logprob))
+                      .text());
+  }
+  return JsonObject()
+      .add("logprob", json_number(at.logprob))
+      .add("rank", std::to_string(at.rank))
+      .add("top", json_array(top))
+      .text();
+}
+
+/// The members that each choice has.
+void add_choice(const Answer& answer, const Finish& finish, bool has_text, JsonObject& object) {
+  object.add("ids", json_ids(answer.ids))
+      .add("text", has_text ? json_string(answer.text) : "null")
+      .add("finish_reason", json_string(to_string(finish.reason)))
+      .add("seed", std::to_string(finish.seed));
+  if (answer.details.empty()) return;
+  std::vector<std::string> logprobs;
+  for (const TokenDetail& detail : answer.details)
+    logprobs.push_back(logprob_json(detail.logprobs));
+  object.add("logprobs", json_array(logprobs));
+}
+
+void print_json(const Stream& stream, const std::vector<Answer>& answers,
+                const std::vector<Finish>& finishes, bool has_text, Output& out) {
+  const Timings& timings = finishes.front().timings;
   JsonObject seconds;
   seconds.add("queued_s", json_number(timings.queued.count()))
       .add("first_token_s", json_number(timings.first_token.count()))
       .add("total_s", json_number(timings.total.count()));
   JsonObject object;
-  object.add("prompt_ids", json_ids(stream.prompt_ids()))
-      .add("ids", json_ids(answer.ids))
-      .add("text", has_text ? json_string(answer.text) : "null")
-      .add("finish_reason", json_string(to_string(answer.finish.reason)))
-      .add("seed", std::to_string(stream.seed()))
-      .add("timings", seconds.text());
+  object.add("prompt_ids", json_ids(stream.prompt_ids()));
+  add_choice(answers.front(), finishes.front(), has_text, object);
+  object.add("timings", seconds.text());
+  std::vector<std::string> others;
+  for (size_t i = 1; i < answers.size(); ++i) {
+    JsonObject other;
+    add_choice(answers[i], finishes[i], has_text, other);
+    others.push_back(other.text());
+  }
+  if (!others.empty()) object.add("others", json_array(others));
   out.write(object.text());
 }
 
-int exit_code_of(const Finish& finish) {
-  if (finish.reason == FinishReason::kError && finish.error) return report(*finish.error);
-  if (finish.reason == FinishReason::kCancelled)
-    return report({ErrorCode::kCancelled, "interrupted", ""});
+std::string text_of(const Answer& answer, bool has_text) {
+  if (has_text) return answer.text;
+  std::string text;
+  for (const int32_t id : answer.ids) text += std::to_string(id) + " ";
+  return text;
+}
+
+int exit_code_of(const std::vector<Finish>& finishes) {
+  for (const Finish& finish : finishes) {
+    if (finish.reason == FinishReason::kError && finish.error) return report(*finish.error);
+    if (finish.reason == FinishReason::kCancelled)
+      return report({ErrorCode::kCancelled, "interrupted", ""});
+  }
   return 0;
 }
 
+// One choice is printed as it comes, several when all are there.
 int answer_and_print(Engine& engine, Request request, bool json) {
   Result<std::unique_ptr<Stream>> stream = engine.submit(std::move(request));
   if (!stream) return report(stream.error());
   InterruptGuard guard(InterruptGuard::Second::kEndsProcess);
   Output out;
   const bool has_text = engine.model().has_text;
-  Answer answer;
-  answer.finish = run_to_end(**stream, &guard, [&](const Event& event) {
+  std::vector<Answer> answers(static_cast<size_t>((*stream)->num_choices()));
+  const std::vector<Finish> finishes = run_to_end(**stream, &guard, [&](const Event& event) {
+    Answer& answer = answers[static_cast<size_t>(event.choice)];
     answer.ids.insert(answer.ids.end(), event.ids.begin(), event.ids.end());
+    answer.details.insert(answer.details.end(), event.details.begin(), event.details.end());
     answer.text += event.reasoning + event.text;
-    if (!json) print_event(event, has_text, out);
+    if (!json && answers.size() == 1) print_event(event, has_text, out);
   });
-  if (json) print_json(**stream, answer, has_text, out);
+  if (json) {
+    print_json(**stream, answers, finishes, has_text, out);
+  } else if (answers.size() > 1) {
+    for (const Answer& answer : answers) {
+      out.write(text_of(answer, has_text));
+      out.end_line();
+    }
+  }
   out.end_line();
-  const int code = exit_code_of(answer.finish);
+  const int code = exit_code_of(finishes);
   const Result<void> written = out.result();
   return code == 0 && !written ? report(written.error()) : code;
+}
+
+Result<Request> request_of(const GenerateOptions& options) {
+  Request request;
+  request.sampling = options.generation.sampling;
+  request.max_tokens = options.generation.max_tokens;
+  request.stop = options.stop;
+  request.n = options.n;
+  request.min_tokens = options.min_tokens;
+  request.ignore_eos = options.ignore_eos;
+  request.logprobs = options.logprobs;
+  if (options.stop_token_ids) {
+    auto ids = parse_ids(*options.stop_token_ids, "--stop-token-ids");
+    if (!ids) return ids.error();
+    request.stop_token_ids = *std::move(ids);
+  }
+  if (const Result<void> set = set_prompt(options, &request); !set) return set.error();
+  return request;
 }
 
 }  // namespace
@@ -115,8 +190,18 @@ int generate_command(const Arguments& arguments) {
   add_generation_options(parser, &options.generation);
   parser.option("--stop", "TEXT", &options.stop,
                 "End the answer before this text; may be given several times");
+  parser.option("--stop-token-ids", "1,2,3", &options.stop_token_ids,
+                "End the answer at these tokens, too");
+  parser.option("--min-tokens", "N", &options.min_tokens,
+                "Tokens before which neither the end of text nor a stop ends the answer [0]");
+  parser.flag("--ignore-eos", &options.ignore_eos, "Go on behind the end of text");
+  parser.option("--n", "N", &options.n,
+                "Answers, each with a seed of its own, a line behind each [1]");
+  parser.option("--logprobs", "N", &options.logprobs,
+                "With --json, the log-probability of each token, and of the N likeliest");
   parser.flag("--json", &options.json,
-              "Print one object at the end: prompt_ids, ids, text, finish_reason, seed, timings");
+              "Print one object at the end: prompt_ids, ids, text, finish_reason, seed, logprobs, "
+              "timings, and the others of --n");
   if (const auto code = parser.parse(arguments)) return *code;
   const int num_prompts = options.prompt.has_value() + options.user.has_value() +
                           options.prompt_file.has_value() + options.ids.has_value();
@@ -125,17 +210,16 @@ int generate_command(const Arguments& arguments) {
                          std::to_string(num_prompts) + " of them");
   }
 
-  Request request;
-  request.sampling = options.generation.sampling;
-  request.max_tokens = options.generation.max_tokens;
-  request.stop = options.stop;
-  if (const Result<void> set = set_prompt(options, &request); !set) return report(set.error());
+  if (options.logprobs && !options.json)
+    return parser.refuse("--logprobs: expected only with --json, found it alone");
+  Result<Request> request = request_of(options);
+  if (!request) return report(request.error());
   EngineOptions engine_options;
   engine_options.num_threads = options.generation.num_threads;
   engine_options.weights = options.generation.weights;
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, engine_options);
   if (!engine) return report(engine.error());
-  return answer_and_print(**engine, std::move(request), options.json);
+  return answer_and_print(**engine, *std::move(request), options.json);
 }
 
 }  // namespace stoker

@@ -174,6 +174,11 @@ void OptionParser::option(const std::string& name, const std::string& value_name
   add(name, value_name, help, Count::kAtMostOnce, take_number<uint64_t>(place));
 }
 
+void OptionParser::option(const std::string& name, const std::string& value_name, double* place,
+                          const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, take_number<double>(place));
+}
+
 void OptionParser::option(const std::string& name, const std::string& value_name,
                           std::optional<double>* place, const std::string& help) {
   add(name, value_name, help, Count::kAtMostOnce, take_number<double>(place));

@@ -52,6 +52,8 @@ class OptionParser {
               const std::string& help);
   void option(const std::string& name, const std::string& value_name,
               std::optional<uint64_t>* place, const std::string& help);
+  void option(const std::string& name, const std::string& value_name, double* place,
+              const std::string& help);
   void option(const std::string& name, const std::string& value_name, std::optional<double>* place,
               const std::string& help);
 

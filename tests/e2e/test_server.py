@@ -85,9 +85,19 @@ def test_ids_as_prompt(server):
 
 
 @pytest.mark.parametrize("path, body, status, param", [
-    ("/v1/completions", {"prompt": "a", "logprobs": 5}, 400, "logprobs"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 21}, 400, "logprobs"),
+    ("/v1/completions", {"prompt": "a", "echo": True}, 400, "echo"),
     ("/v1/completions", {"prompt": "a", "suffix": "b"}, 400, "suffix"),
-    ("/v1/completions", {"prompt": "a", "n": 2}, 400, "n"),
+    ("/v1/completions", {"prompt": "a", "n": 129}, 400, "n"),
+    ("/v1/completions", {"prompt": "a", "n": 3, "best_of": 2}, 400, "best_of"),
+    ("/v1/completions", {"prompt": "a", "min_p": 1.5}, 400, "min_p"),
+    ("/v1/completions", {"prompt": "a", "repetition_penalty": 0}, 400, "repetition_penalty"),
+    ("/v1/completions", {"prompt": "a", "logit_bias": {"4096": 1}}, 400, "logit_bias"),
+    ("/v1/completions", {"prompt": "a", "logit_bias": {"5": -101}}, 400, "logit_bias.5"),
+    ("/v1/completions", {"prompt": "a", "allowed_token_ids": [5], "banned_token_ids": [5]}, 400, "allowed_token_ids"),
+    ("/v1/completions", {"prompt": "a", "min_tokens": 17}, 400, "min_tokens"),
+    ("/v1/completions", {"prompt": "a", "stop_token_ids": [4096]}, 400, "stop_token_ids"),
+    ("/v1/completions", {"prompt": "a", "prompt_logprobs": 1, "stream": True}, 400, "prompt_logprobs"),
     ("/v1/completions", {"prompt": "a", "max_tokens": 0}, 400, "max_tokens"),
     ("/v1/completions", {"prompt": "a", "temperature": -1}, 400, "temperature"),
     ("/v1/completions", {"prompt": "a", "temperature": "hot"}, 400, "temperature"),
