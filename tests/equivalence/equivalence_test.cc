@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "equivalence/stepped_engine.h"
+#include "sampling/noise.h"
 
 namespace stoker::testing {
 namespace {
@@ -199,6 +200,28 @@ TEST_P(Equivalence, SharingWhileTheFirstStillRunsEqualsCold) {
   }
 }
 
+// The choices of a request: one prompt, a seed for each. All but one take up what one computes.
+TEST_P(Equivalence, ChoicesEqualThemselvesAlone) {
+  const std::vector<int32_t> prompt = ids(80, 300);
+  for (const uint32_t seed : {1U, 103U}) {
+    std::vector<TokenRequest> requests;
+    for (uint64_t j = 0; j < 4; ++j) {
+      requests.push_back(request_of(prompt, 8, seed));
+      requests.back().seed = sampling::choice_seed(seed, j);
+    }
+    SteppedEngine engine(models(), {.limits = {.kv_budget_bytes = int64_t{64} << 20,
+                                               .max_step_rows = 64,
+                                               .image_interval = 128}});
+    std::vector<size_t> numbers;
+    for (const TokenRequest& request : requests) numbers.push_back(engine.submit(request));
+    engine.run();
+    for (size_t j = 0; j < requests.size(); ++j) {
+      EXPECT_TRUE(same_as_alone(engine.answer(numbers[j]), requests[j])) << "choice " << j;
+      EXPECT_EQ(engine.answer(numbers[j]).cached_tokens, j == 0 ? 0 : 256) << "choice " << j;
+    }
+  }
+}
+
 TEST_P(Equivalence, SaltsAndResetsEqualCold) {
   SteppedEngine engine(models(), {});
   const TokenRequest request = request_of(ids(11, 200), 4, 11);
@@ -331,8 +354,8 @@ TEST_P(Equivalence, NeighboursPrioritiesAndArrivalChangeNothing) {
 TEST_P(Equivalence, PromptLogprobsAreTheSameInAnyCompany) {
   constexpr int64_t kLength = kFew ? 90 : 200;
   TokenRequest request = request_of(ids(70, kLength), 2, 2);
-  request.prompt_logprobs = true;
-  std::vector<std::vector<float>> found;
+  request.prompt_logprobs = 0;
+  std::vector<std::vector<PositionLogprobs>> found;
   for (const int64_t rows : some_of<int64_t>({4096, 50, 9}, {4096, 50})) {
     auto stepper = engine::Stepper::create(
         models().model(ReplayMode::kExact), 2,
@@ -352,7 +375,7 @@ TEST_P(Equivalence, PromptLogprobsAreTheSameInAnyCompany) {
     found.push_back(progress.prompt_logprobs);
   }
   ASSERT_EQ(found[0].size(), static_cast<size_t>(kLength - 1));
-  for (const float logprob : found[0]) EXPECT_LE(logprob, 0);
+  for (const PositionLogprobs& at : found[0]) EXPECT_LE(at.logprob, 0);
   EXPECT_EQ(found[0], found[1]);
   EXPECT_EQ(found[0], found.back());
 }

@@ -68,7 +68,7 @@ class Driver {
     const std::vector<int32_t> tail = random_ids(models_, 10 + random_() % 3, 1 + random_() % 2);
     prompt.insert(prompt.end(), tail.begin(), tail.end());
     TokenRequest request =
-        request_of(std::move(prompt), random_() % 3 == 0 ? 60 : 5, random_() % 2);
+        request_of(std::move(prompt), random_() % 3 == 0 ? 60 : 5, random_() % 4);
     request.priority = static_cast<int32_t>(random_() % 2);
     if (random_() % 5 == 0) request.cache_salt = "salt";
     live_.emplace(engine_.submit(request), request);

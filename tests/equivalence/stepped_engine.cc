@@ -1,6 +1,7 @@
 #include "equivalence/stepped_engine.h"
 
 #include <bit>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -49,6 +50,15 @@ engine::TokenRequest request_of(std::vector<int32_t> prompt, int32_t max_tokens,
   request.seed = seed;
   request.sampling.temperature = seed % 2 == 0 ? 0 : 1;
   request.sampling.top_p = 0.95;
+  if (seed % 4 < 2) return request;
+  request.sampling.top_k = 200;
+  request.sampling.min_p = 0.001;
+  request.sampling.penalties = {1.3F, 0.5F, 0.25F};
+  request.sampling.bias = {{5, 2}, {9, -INFINITY}, {17, -1.5F}};
+  request.sampling.bad_words = {{11}, {5, 6}, {12, 13, 14}};
+  request.sampling.min_tokens = max_tokens / 2;
+  request.sampling.ends = {1, 5};
+  request.logprobs = 3;
   return request;
 }
 
@@ -104,6 +114,8 @@ const Answer& SteppedEngine::answer(size_t number) {
   Entry& entry = entries_[number];
   const engine::TokenProgress progress = entry.stream->take();
   entry.answer.ids.insert(entry.answer.ids.end(), progress.tokens.begin(), progress.tokens.end());
+  entry.answer.logprobs.insert(entry.answer.logprobs.end(), progress.logprobs.begin(),
+                               progress.logprobs.end());
   entry.answer.end = progress.end;
   entry.answer.cached_tokens = progress.cost.cached_tokens;
   return entry.answer;
@@ -140,6 +152,8 @@ const Answer& alone(const Models& models, const engine::TokenRequest& request, R
              << "token " << i << ": " << actual.ids[i] << ", expected " << expected.ids[i];
     }
   }
+  if (actual.logprobs != expected.logprobs)
+    return ::testing::AssertionFailure() << "other log-probabilities";
   if (actual.end != expected.end) return ::testing::AssertionFailure() << "another end";
   return ::testing::AssertionSuccess();
 }

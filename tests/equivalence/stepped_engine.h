@@ -21,11 +21,13 @@ namespace stoker::testing {
 /// What a request came to.
 struct Answer {
   std::vector<int32_t> ids;
-  std::vector<uint64_t> logits;  ///< a hash of the bits behind each id
+  std::vector<uint64_t> logits;            ///< a hash of the bits behind each id
+  std::vector<PositionLogprobs> logprobs;  ///< of each id, where asked for
   std::optional<engine::End> end;
   int64_t cached_tokens = 0;
   bool operator==(const Answer& other) const {
-    return ids == other.ids && logits == other.logits && end == other.end;
+    return ids == other.ids && logits == other.logits && logprobs == other.logprobs &&
+           end == other.end;
   }
 };
 
@@ -46,7 +48,8 @@ class Models {
 /// Ids that look like nothing, the same for the same seed.
 std::vector<int32_t> random_ids(const Models& models, uint32_t seed, int64_t length);
 
-/// Greedy for even seeds, sampled with that seed for odd ones.
+/// Greedy for even seeds, sampled with that seed for odd ones; for seeds of 2 and 3 modulo 4 with
+/// penalties, bias, bans, more filters and log-probabilities.
 engine::TokenRequest request_of(std::vector<int32_t> prompt, int32_t max_tokens, uint32_t seed);
 
 /// An engine that is stepped by hand. Checks its books after every step.
