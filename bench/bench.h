@@ -82,5 +82,7 @@ Result<Json> prefix(const Setup& setup);
 Result<Json> replay(const Setup& setup);
 /// Time of a token by the length of its context, and what of it is index scoring.
 Result<Json> decode(const Setup& setup);
+/// Memory and time of a step, by tenths of 10,000 steps in which requests come and go.
+Result<Json> steady(const Setup& setup);
 
 }  // namespace stoker::bench

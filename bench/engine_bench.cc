@@ -19,12 +19,16 @@ struct Benchmark {
   Result<Json> (*run)(const Setup&);
 };
 
-constexpr Benchmark kAll[] = {
-    {"throughput", throughput}, {"prefix", prefix}, {"replay", replay}, {"decode", decode}};
+constexpr Benchmark kAll[] = {{"throughput", throughput},
+                              {"prefix", prefix},
+                              {"replay", replay},
+                              {"decode", decode},
+                              {"steady", steady}};
 
 constexpr const char* kUsage =
     "usage: engine_bench --model DIR --out FILE [--threads N] [--quick] [NAME...]\n"
-    "Names: throughput prefix replay decode; all without a name. Progress on standard error,\n"
+    "Names: throughput prefix replay decode steady; all without a name. Progress on standard "
+    "error,\n"
     "figures as JSON in FILE.\n";
 
 struct Arguments {

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/worker_pool.h"
+#include "bench/layer_rows.h"
 #include "bench/limits.h"
 #include "bench/rows.h"
 #include "kernels/choose.h"
@@ -59,6 +60,10 @@ class Weights {
 Weights& weights() {
   static Weights all;
   return all;
+}
+
+RandomPanels panels() {
+  return {weights().data(), kBytes, weights().scales()};
 }
 
 double level_peak(Isa isa) {
@@ -186,6 +191,26 @@ void level_decode(benchmark::State& state, const Row& row, Isa isa, WeightFormat
     }
   }
   report(state, row, ratios, reads, std::string(kernels::isa_name(isa)) + " against a plain read");
+}
+
+// Bytes of weights a cycle, of panels that stay in the second-level cache.
+void level_cached(benchmark::State& state, const Row& row, Isa isa, WeightFormat format) {
+  constexpr int kPasses = 200;
+  constexpr int64_t kCached = int64_t{400} << 10;
+  const FlushDenormals flush;
+  WorkerPool pool(1);
+  const int64_t panels = kCached / packed_size(format, 1, kCols).data;
+  ProductRun run({format, 1, 1, panels}, kernels::kernels_of(isa), weights().data());
+  std::vector<double> found;
+  for (auto _ : state) {
+    run.seconds(pool);
+    for (int pair = 0; pair < kPairs; ++pair) {
+      double seconds = 0;
+      for (int pass = 0; pass < kPasses; ++pass) seconds += run.seconds(pool);
+      found.push_back(static_cast<double>(kPasses * run.bytes()) / seconds / cycles_per_second());
+    }
+  }
+  report(state, row, found, {}, "bytes a cycle, " + std::string(kernels::isa_name(isa)));
 }
 
 // Records of random vectors, one after the other, as blocks of a sequence have them.
@@ -384,6 +409,12 @@ void add_all() {
       level_decode(state, row, at.isa, at.format);
     });
   }
+  for (const Level& at : {Level{"avx2_cached_fp4", Isa::kAvx2, WeightFormat::kFp4Panel, 2.4},
+                          {"avx2_cached_fp8", Isa::kAvx2, WeightFormat::kFp8Panel, 4.8}}) {
+    add({at.name, at.target}, [at](benchmark::State& state, const Row& row) {
+      level_cached(state, row, at.isa, at.format);
+    });
+  }
   add({"attention_640_rows", 0.70}, attention);
   add({"index_scores_64k", 0.85}, index_scores);
   add({"choose_512_of_1m/random", 5, true},
@@ -391,6 +422,7 @@ void add_all() {
   add({"choose_512_of_1m/rising_ms", 1, true},
       [](benchmark::State& state, const Row& row) { choice(state, row, true); });
   add({"mapped_file", 0.97}, mapped);
+  add_layer_rows(panels());
 }
 
 }  // namespace

@@ -131,6 +131,18 @@ def check_decode(d):
            min(ratios) >= 0.8 and max(ratios) <= 1.25, f"up to {d['prompts'][-1]['context_tokens']} tokens")
 
 
+def check_steady(s):
+    tenths = s["tenths"]
+    for key, words in (("resident", "memory of the process"), ("heap", "memory that is allocated")):
+        grown = s[f"{key}_growth_bytes"]
+        yield (f"{words}, last tenth of {s['steps']} steps less the second, bytes", str(grown), "<= 0", grown <= 0,
+               f"{tenths[-1][f'{key}_bytes'] / 2**20:.1f} MiB; {sum(tenth['requests'] for tenth in tenths)} requests")
+    others = s["machine_use"]["other_cores"]
+    is_so = s["step_growth"] <= 1.05 if others is not None and others <= QUIET else "skipped: others kept cores busy meanwhile"
+    yield ("time of a step, last tenth to the second", f"{s['step_growth']:.2f} x", "<= 1.05", is_so,
+           f"{1e3 * tenths[1]['step_s']:.2f} ms, then {1e3 * tenths[-1]['step_s']:.2f}")
+
+
 def check_overhead(o):
     cases = o["cases"]
     for name, found in cases.items():
@@ -146,12 +158,12 @@ def check_rows(found):
             yield (name, "", "", f"skipped: {row['skipped']}", "")
             continue
         so = row["found"] <= row["target"] if row["at_most"] else row["found"] >= row["target"]
-        yield (name, f"{row['found']:.2f}", f"{'<=' if row['at_most'] else '>='} {row['target']:.2f}",
+        yield (name, f"{row['found']:.3g}", f"{'<=' if row['at_most'] else '>='} {row['target']:.3g}",
                f"skipped: {row['skipped']}" if row["skipped"] else so, row["note"])
 
 
 CHECKS = {"kernels": check_rows, "steps": check_rows, "sampling": check_rows, "throughput": check_throughput, "prefix": check_prefix,
-          "replay": check_replay, "decode": check_decode, "overhead": check_overhead}
+          "replay": check_replay, "decode": check_decode, "steady": check_steady, "overhead": check_overhead}
 
 
 def percent(ratio):

@@ -87,6 +87,17 @@ double peak(WorkerPool& pool, std::string& with) {
   return best;
 }
 
+double cycles_per_second() {
+  constexpr int64_t kAdditions = 20'000'000;
+  const double seconds = seconds_of([] {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < kAdditions; i += 8) {
+      for (int j = 0; j < 8; ++j) asm volatile("add $1, %0" : "+r"(sum));
+    }
+  });
+  return static_cast<double>(kAdditions) / seconds;
+}
+
 void report(benchmark::State& state, const Row& row, const std::vector<double>& found,
             const std::vector<double>& reads, const std::string& note) {
   state.counters["found"] = median(found);

@@ -31,6 +31,9 @@ double read_seconds(WorkerPool& pool, const uint8_t* data, int64_t bytes);
 /// name.
 double peak(WorkerPool& pool, std::string& with);
 
+/// The clock of the core that runs it: additions a second of which each waits for the one before.
+double cycles_per_second();
+
 struct Row {
   std::string name;
   double target = 0;
