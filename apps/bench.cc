@@ -16,7 +16,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kBenchExamples =
     "  stoker bench latency demo\n"
     "  stoker bench latency demo --batch 1 --prompt-tokens 128,1024 --output-tokens 64\n"
     "  stoker bench throughput demo --json throughput.json --csv throughput.csv\n";
@@ -137,7 +137,7 @@ int bench_command(const Arguments& arguments) {
   OptionParser parser("bench",
                       "Measures the whole engine: every combination of --batch, --prompt-tokens "
                       "and --output-tokens, with random prompts.",
-                      kExamples);
+                      kBenchExamples);
   declare(parser, &options);
   if (const auto code = parser.parse(arguments)) return *code;
   BenchPlan plan;

@@ -15,7 +15,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kChatExamples =
     "  stoker chat demo\n"
     "  stoker chat demo --system 'Answer in one word.'\n"
     "  echo 'What is the capital of France?' | stoker chat demo\n";
@@ -243,7 +243,7 @@ int converse(Engine& engine, const ChatOptions& options) {
 int chat_command(const Arguments& arguments) {
   ChatOptions options;
   OptionParser parser("chat", "A conversation: what you type is answered, with all of it in mind.",
-                      kExamples);
+                      kChatExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--system", "TEXT", &options.system, "What the model should know beforehand");
   add_generation_options(parser, &options.generation);

@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kGenerateExamples =
     "  stoker generate demo --user 'What is the capital of France?'\n"
     "  stoker generate demo --prompt 'The capital of France is' --max-tokens 8\n"
     "  stoker generate demo --user 'What does tree mean?' --temperature 0.7 --seed 1 --json\n"
@@ -179,7 +179,7 @@ Result<Request> request_of(const GenerateOptions& options) {
 int generate_command(const Arguments& arguments) {
   GenerateOptions options;
   OptionParser parser("generate", "Answers one prompt and prints the answer as it comes.",
-                      kExamples);
+                      kGenerateExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--prompt", "TEXT", &options.prompt,
                 "Raw text to continue, after the token that begins a text");

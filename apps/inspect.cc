@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kInspectExamples =
     "  stoker inspect demo\n"
     "  stoker inspect /models/DeepSeek-V4.1-Flash --json\n"
     "  stoker inspect /models/DeepSeek-V4.1-Flash --plan --kv-budget 64GiB --max-num-seqs 256\n";
@@ -171,7 +171,7 @@ int inspect_command(const Arguments& arguments) {
                       "Shows what is in a checkpoint, what this machine can hold of it, and what "
                       "is wrong with it (then "
                       "the exit code is 3).",
-                      kExamples);
+                      kInspectExamples);
   parser.positional("MODEL", &model, kModelHelp);
   parser.flag("--json", &json, "Print one object");
   parser.flag("--plan", &plan, "Show how --kv-budget would be spent, as serve does");

@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kPackExamples =
     "  stoker pack demo\n"
     "  stoker pack /models/DeepSeek-V4.1-Flash --store /fast/stoker --verify full\n";
 
@@ -33,7 +33,7 @@ int pack_command(const Arguments& arguments) {
       "pack",
       "Writes the weights of a model into the store as the kernels read them. Other "
       "commands do so at their first start.",
-      kExamples);
+      kPackExamples);
   parser.positional("MODEL", &model, kModelHelp);
   add_store_option(parser, &options.store);
   parser.choice(

@@ -25,7 +25,7 @@ constexpr int kMinLinesInFlight = 64;
 constexpr int kLinesInFlightPerSequence = 2;
 constexpr int kMaxLinesInFlight = 1 << 16;
 
-constexpr const char* kExamples =
+constexpr const char* kRunBatchExamples =
     "  stoker run-batch demo -i requests.jsonl -o answers.jsonl\n"
     "  stoker run-batch demo -i - -o - < requests.jsonl | gzip > answers.jsonl.gz\n"
     "\nA line of the input:\n"
@@ -129,7 +129,7 @@ int run_batch_command(const Arguments& arguments) {
   OptionParser parser("run-batch",
                       "Answers the requests of a file, one JSON object a line as OpenAI's batches "
                       "have them, and writes a line for each.",
-                      kExamples);
+                      kRunBatchExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("-i,--input", "FILE", &options.input, "The requests; - is standard input");
   parser.option("-o,--output", "FILE", &options.output,

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kShutdownGrace{10};
 /// Exit code of a server whose weights turned out damaged while it answered.
 constexpr int kDamagedWhileServing = 70;
 
-constexpr const char* kExamples =
+constexpr const char* kServeExamples =
     "  stoker serve demo\n"
     "  stoker serve /models/DeepSeek-V4.1-Flash --host 0.0.0.0 --port 8080 --served-model-name "
     "deepseek\n"
@@ -113,7 +113,7 @@ int serve_command(const Arguments& arguments) {
                       "Answers over HTTP, with OpenAI's interface: /v1/completions, "
                       "/v1/chat/completions, /v1/models, "
                       "/health.",
-                      kExamples);
+                      kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--host", "ADDRESS", &options.server.host,
                 "An address of this machine [127.0.0.1]");

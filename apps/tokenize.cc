@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kTokenizeExamples =
     "  printf 'Hello, world!' | stoker tokenize demo\n"
     "  echo 42 71 419 81 | stoker tokenize demo --decode\n";
 
@@ -46,7 +46,7 @@ int tokenize_command(const Arguments& arguments) {
       "tokenize",
       "Reads text from standard input and prints its token ids on one line. Spellings of control "
       "tokens become control tokens; none are added.",
-      kExamples);
+      kTokenizeExamples);
   parser.positional("MODEL", &model, kModelHelp);
   parser.flag("--decode", &decode, "The reverse: ids separated by white space or commas to text");
   if (const auto code = parser.parse(arguments)) return *code;

@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kTraceExamples =
     "  stoker trace demo --ids-file ids.txt --out trace.safetensors\n"
     "  stoker trace demo --ids-file ids.txt --out trace.safetensors --layers --chunks 1,7,30\n"
     "  stoker trace demo --ids-file ids.txt --out trace.safetensors --decode 40 --drafts\n";
@@ -39,7 +39,7 @@ int trace_command(const Arguments& arguments) {
   OptionParser parser("trace",
                       "Runs a model over given token ids and writes the logits of every position "
                       "to a safetensors file.",
-                      kExamples);
+                      kTraceExamples);
   parser.positional("MODEL", &model, kModelHelp);
   parser.option("--ids-file", "FILE", &ids_file, "Token ids separated by white space; required");
   parser.option("--out", "FILE", &out, "The safetensors file to write; required");

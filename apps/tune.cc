@@ -15,7 +15,7 @@
 namespace stoker {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kTuneExamples =
     "  stoker tune\n"
     "  stoker tune --threads 8 --seconds 10\n"
     "  stoker tune --show\n";
@@ -91,7 +91,7 @@ int tune_command(const Arguments& arguments) {
                       "Measures which of the kernels that this processor can run is the fastest "
                       "for what, and keeps that for serve and all other commands. Best with "
                       "nothing else running. Answers do not depend on it.",
-                      kExamples);
+                      kTuneExamples);
   add_store_option(parser, &options.store);
   add_threads_option(parser, &options.num_threads);
   parser.option("--seconds", "S", &seconds, "Ends after so long; the rest stays built in [5]");

@@ -6,6 +6,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)
 endif()
 
+if(CMAKE_UNITY_BUILD)
+  # A source counts as a header then, and sees the names of others. The other builds tell of the rest.
+  add_compile_options(-Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
+
 # docs/numerics.md: a product and a sum are two roundings unless the source says fma.
 add_compile_options(-ffp-contract=off)
 

@@ -47,7 +47,7 @@ Request request_of(int32_t prompt_tokens, int32_t max_tokens) {
 }
 
 // All of a stream in one event.
-Event read_all(Stream& stream) {
+Event whole_event(Stream& stream) {
   Event all;
   for (int i = 0; i < 6000 && !all.finish; ++i) {
     auto event = stream.wait(10ms);
@@ -71,15 +71,15 @@ TEST(EngineService, AHitIsToldAndCountedAndChangesNothing) {
   EngineOptions options;
   options.log = log.sink();
   const auto engine = open(options);
-  const Event cold = read_all(**engine->submit(request_of(300, 5)));
+  const Event cold = whole_event(**engine->submit(request_of(300, 5)));
   EXPECT_EQ(cold.finish->usage.cached_tokens, 0);
   EXPECT_EQ(cold.finish->usage.computed_tokens, 304);
-  const Event hit = read_all(**engine->submit(request_of(300, 5)));
+  const Event hit = whole_event(**engine->submit(request_of(300, 5)));
   EXPECT_EQ(hit.ids, cold.ids);
   EXPECT_EQ(hit.finish->usage.cached_tokens, 256);
   EXPECT_EQ(hit.finish->usage.computed_tokens, 48);
   engine->reset_prefix_cache();
-  EXPECT_EQ(read_all(**engine->submit(request_of(300, 5))).finish->usage.cached_tokens, 0);
+  EXPECT_EQ(whole_event(**engine->submit(request_of(300, 5))).finish->usage.cached_tokens, 0);
 
   engine->drain(10s);  // the last step is counted
   const EngineStats stats = engine->stats();
@@ -110,7 +110,7 @@ TEST(EngineService, WithoutThePrefixCacheNothingIsFound) {
   options.prefix_caching = false;
   const auto engine = open(options);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(read_all(**engine->submit(request_of(300, 2))).finish->usage.cached_tokens, 0);
+    EXPECT_EQ(whole_event(**engine->submit(request_of(300, 2))).finish->usage.cached_tokens, 0);
   }
   EXPECT_EQ(engine->stats().num_images, 0);
 }
@@ -120,7 +120,7 @@ TEST(EngineService, ReplayModesAgreeWhereTheyPromiseTo) {
   for (const auto mode : {BoundedReplay::kOff, BoundedReplay::kExact, BoundedReplay::kCompact}) {
     EngineOptions options;
     options.bounded_replay = mode;
-    answers.push_back(read_all(**open(options)->submit(request_of(600, 20))).ids);
+    answers.push_back(whole_event(**open(options)->submit(request_of(600, 20))).ids);
   }
   EXPECT_EQ(answers[0], answers[1]);
   EXPECT_FALSE(answers[2].empty());
@@ -131,7 +131,7 @@ TEST(EngineService, PromptLogprobsComeWithTheFirstToken) {
   Request request = request_of(200, 2);
   request.prompt_logprobs = 0;
   for (int i = 0; i < 2; ++i) {
-    const Event event = read_all(**engine->submit(request));
+    const Event event = whole_event(**engine->submit(request));
     EXPECT_EQ(event.prompt_logprobs.size(), 199U);
     EXPECT_EQ(event.finish->usage.cached_tokens, 0) << "every row is run";
   }
@@ -141,7 +141,7 @@ TEST(EngineService, ADeadlineEndsARequest) {
   const auto engine = open({});
   Request request = request_of(10, 4000);
   request.timeout = 2ms;
-  const Event event = read_all(**engine->submit(request));
+  const Event event = whole_event(**engine->submit(request));
   ASSERT_EQ(event.finish->reason, FinishReason::kError);
   EXPECT_EQ(event.finish->error->code, ErrorCode::kDeadlineExceeded);
   EXPECT_LT(event.ids.size(), 4000U);
@@ -210,7 +210,7 @@ TEST(EngineService, ThePlanIsWhatTheEngineHas) {
   const auto longest = static_cast<int32_t>(plan->num_tokens);
   ASSERT_LT(longest, engine->model().max_context_tokens);
   EXPECT_FALSE(engine->submit(request_of(10, longest)));
-  const Event event = read_all(**engine->submit(request_of(longest - 2, 2)));
+  const Event event = whole_event(**engine->submit(request_of(longest - 2, 2)));
   EXPECT_FALSE(event.ids.empty());
   engine->drain(10s);
   EXPECT_EQ(engine->stats().num_blocks_used + engine->stats().num_blocks_cached,

@@ -15,7 +15,7 @@ namespace {
 using snapshot::Digest;
 using snapshot::Hasher;
 
-constexpr const char* kKind = "fingerprint";
+constexpr const char* kFingerprintKind = "fingerprint";
 // Of what the digests below are made; another one is another key.
 constexpr std::string_view kFilesKey = "files 1";
 constexpr std::string_view kModelKey = "model 1";
@@ -97,7 +97,7 @@ Digest digest_of_model(const Checkpoint& checkpoint, int num_threads,
 
 // What the store remembers of these files, if anything.
 std::optional<Digest> remembered(const snapshot::Store& store, const Digest& key) {
-  const snapshot::Found found = store.find(kKind, key);
+  const snapshot::Found found = store.find(kFingerprintKind, key);
   if (!found.section) return std::nullopt;
   const auto text = store.text_of(*found.section, Digest::kHexDigits);
   return text ? Digest::from_hex(*text) : std::nullopt;
@@ -105,8 +105,8 @@ std::optional<Digest> remembered(const snapshot::Store& store, const Digest& key
 
 // The next start then knows; one that cannot be told finds out for itself.
 void remember(const snapshot::Store& store, const Digest& key, const Digest& fingerprint) {
-  const auto lock = store.lock(kKind, key);
-  if (lock) (void)store.put_text(kKind, key, fingerprint.hex());
+  const auto lock = store.lock(kFingerprintKind, key);
+  if (lock) (void)store.put_text(kFingerprintKind, key, fingerprint.hex());
 }
 
 }  // namespace

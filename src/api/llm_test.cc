@@ -31,7 +31,7 @@ Request greedy(int32_t max_tokens) {
   return request;
 }
 
-Request id_request(std::vector<int32_t> ids, int32_t max_tokens) {
+Request ids_request(std::vector<int32_t> ids, int32_t max_tokens) {
   Request request;
   request.prompt = TokenPrompt{std::move(ids)};
   request.max_tokens = max_tokens;
@@ -161,7 +161,7 @@ TEST_F(LlmTest, EachChoiceIsTheAnswerOfItsSeedAlone) {
 }
 
 TEST_F(LlmTest, ARefusedRequestLeavesTheOthers) {
-  std::vector<Request> requests(5, id_request({5, 6}, 2));
+  std::vector<Request> requests(5, ids_request({5, 6}, 2));
   requests[0].prompt = TokenPrompt{};
   requests[2].sampling.temperature = -1;
   requests[4].max_tokens = 0;
@@ -243,7 +243,7 @@ TEST_F(LlmTest, EventsAddUpToTheAnswersOnTheCallersThread) {
 }
 
 TEST_F(LlmTest, ACallbackStopsTheCall) {
-  std::vector<Request> requests(50, id_request({5, 6, 7}, 3000));
+  std::vector<Request> requests(50, ids_request({5, 6, 7}, 3000));
   requests[0].max_tokens = 1;
   size_t num_after_stop = 0;
   bool stopped = false;
@@ -280,7 +280,7 @@ TEST_F(LlmTest, ACallbackStopsTheCall) {
 TEST_F(LlmTest, WhatACallbackThrowsLeavesTheCall) {
   Watch watch;
   watch.on_event = [](size_t, const Event&) -> bool { throw std::runtime_error("odd caller"); };
-  const std::vector<Request> requests(10, id_request({5, 6, 7}, 3000));
+  const std::vector<Request> requests(10, ids_request({5, 6, 7}, 3000));
   EXPECT_THROW((void)demo_->generate(requests, watch), std::runtime_error);
   EXPECT_TRUE(demo_->generate_ids({{5}}, greedy(1))[0]) << "the next call is not behind it";
 }

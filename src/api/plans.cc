@@ -18,7 +18,7 @@ namespace {
 using snapshot::Digest;
 using snapshot::Store;
 
-constexpr const char* kKind = "plans";
+constexpr const char* kPlansKind = "plans";
 
 // Other builds have other kernels, and other machines other times.
 Digest key_of(int num_threads) {
@@ -42,7 +42,7 @@ Result<KeptPlan> read_plan(const Store& store, const snapshot::Section& section)
 Result<KeptPlan> keep(const Store& store, const Digest& key,
                       const kernels::MeasuredPlan& measured) {
   TRY_ASSIGN(const snapshot::Section section,
-             store.put_text(kKind, key, kernels::plan_text(measured)));
+             store.put_text(kPlansKind, key, kernels::plan_text(measured)));
   TRY_ASSIGN(const kernels::KernelPlan plan, kernels::kernel_plan_of(measured));
   return KeptPlan{section, measured, plan};
 }
@@ -59,7 +59,7 @@ Result<kernels::MeasuredPlan> measure(int num_threads, std::chrono::nanoseconds 
 
 Result<snapshot::KeyLock> lock(const Store& store, const Digest& key,
                                const ProgressSink& progress) {
-  return store.lock(kKind, key, [&progress](const std::string& why) {
+  return store.lock(kPlansKind, key, [&progress](const std::string& why) {
     if (progress) progress({why});
     return true;
   });
@@ -90,7 +90,7 @@ Result<EnginePlan> stored_or_measured(int num_threads, const EngineOptions& opti
 }  // namespace
 
 Result<KeptPlan> find_plan(const Store& store, int num_threads) {
-  const snapshot::Found found = store.find(kKind, key_of(num_threads));
+  const snapshot::Found found = store.find(kPlansKind, key_of(num_threads));
   if (!found.section) return Error{ErrorCode::kNotFound, found.reason, ""};
   auto kept = read_plan(store, *found.section);
   if (!kept) return Error{ErrorCode::kNotFound, kept.error().message, ""};

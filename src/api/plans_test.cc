@@ -14,11 +14,11 @@
 namespace stoker {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::chrono::milliseconds kBrief{1};  // for what is measured not to matter
 
-class PlansTest : public testing::Test {
+class PlansTest : public ::testing::Test {
  protected:
   void SetUp() override {
     dir_ = std::filesystem::temp_directory_path() / ("stoker_plans_" + std::to_string(::getpid()));

@@ -17,7 +17,7 @@ using snapshot::ObjectWriter;
 using snapshot::Section;
 using snapshot::Store;
 
-constexpr const char* kKind = "weights";
+constexpr const char* kWeightsKind = "weights";
 
 Digest key_of(const Digest& fingerprint) {
   snapshot::Hasher hasher;
@@ -52,7 +52,7 @@ class WeightsMaker {
     auto found = find();
     if (found) return found;
     if (found.error().code != ErrorCode::kNotFound) note_refused(found.error());
-    const auto lock = store_.lock(kKind, key_, [this](const std::string& why) {
+    const auto lock = store_.lock(kWeightsKind, key_, [this](const std::string& why) {
       tell(why, 0, 0);
       return true;
     });
@@ -66,7 +66,7 @@ class WeightsMaker {
  private:
   // What is there and can be used; else kNotFound.
   Result<Mapped> find() const {
-    const Found found = store_.find(kKind, key_);
+    const Found found = store_.find(kWeightsKind, key_);
     if (!found.section) return Error{ErrorCode::kNotFound, found.reason, ""};
     return map(*found.section, work_.verify);
   }
@@ -84,7 +84,7 @@ class WeightsMaker {
   }
 
   Result<void> forget() const {
-    const Found damaged = store_.find(kKind, key_);
+    const Found damaged = store_.find(kWeightsKind, key_);
     return damaged.section ? store_.remove(*damaged.section) : Result<void>();
   }
 
@@ -92,7 +92,7 @@ class WeightsMaker {
     tell("packing weights", 0, 0);
     WorkerPool pool(work_.num_threads);
     const PackedLayout layout = PackedLayout::of(from_, pool);
-    TRY_ASSIGN(ObjectWriter writer, store_.create(kKind, layout.bytes()));
+    TRY_ASSIGN(ObjectWriter writer, store_.create(kWeightsKind, layout.bytes()));
     const auto write = [&writer](int64_t at, Bytes part) { return writer.write(at, part); };
     auto packed = layout.pack(pool, write, [this](int64_t done, int64_t total) {
       tell("packing weights", static_cast<double>(done) / static_cast<double>(total), total);

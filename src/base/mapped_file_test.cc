@@ -13,7 +13,7 @@
 namespace stoker {
 namespace {
 
-class MappedFileTest : public testing::Test {
+class MappedFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
     dir_ = std::filesystem::temp_directory_path() / ("stoker_mapped_" + std::to_string(::getpid()));

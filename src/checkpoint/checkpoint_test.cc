@@ -351,7 +351,6 @@ void expect_faults(const std::vector<Fault>& faults) {
 }
 
 constexpr ErrorCode kCorrupt = ErrorCode::kCorruptData;
-constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
 constexpr ErrorCode kNotFound = ErrorCode::kNotFound;
 
 TEST(BadCheckpoint, NoDirectory) {
@@ -379,7 +378,7 @@ TEST(BadCheckpoint, SmallFiles) {
        {"config.json", "nested deeper"}},
       {"large config",
        [&](const auto& c) { c.write("config.json", large); },
-       kInvalid,
+       ErrorCode::kInvalidArgument,
        {"config.json", "at most"}},
       {"config of another model",
        [](const auto& c) { c.edit_json("config.json", "model_type", json_of("\"llama\"")); },
@@ -389,15 +388,15 @@ TEST(BadCheckpoint, SmallFiles) {
        [](const auto& c) {
          c.edit_json("config.json", "text_config.engram_num_embeddings", json_of("[661, 864]"));
        },
-       kInvalid,
+       ErrorCode::kInvalidArgument,
        {"config.json", "engram_num_embeddings[0]: expected 660, the sum of its primes, found 661"}},
       {"generation config",
        [](const auto& c) { c.write("generation_config.json", R"({"top_p": 2})"); },
-       kInvalid,
+       ErrorCode::kInvalidArgument,
        {"generation_config.json: top_p"}},
       {"end of text beyond the vocabulary",
        [](const auto& c) { c.write("generation_config.json", R"({"eos_token_id": 704})"); },
-       kInvalid,
+       ErrorCode::kInvalidArgument,
        {"from 0 to 703"}},
       {"tokenizer config",
        [](const auto& c) { c.write("tokenizer_config.json", R"({"add_bos_token": true})"); },

@@ -36,7 +36,7 @@ constexpr double kMaxFactor = 1e6;
 constexpr double kMaxReal = 1e30;
 constexpr double kMinPositive = 1e-30;
 
-constexpr size_t kMaxDepth = 16;
+constexpr size_t kMaxConfigDepth = 16;
 constexpr size_t kMaxValues = 100'000;
 
 constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
@@ -338,7 +338,7 @@ int32_t ModelConfig::engram_index_of(int32_t layer) const {
 }
 
 Result<ModelConfig> parse_config(std::string_view text_of_file) {
-  TRY_ASSIGN(const Json json, parse_json_object(text_of_file, kMaxDepth, kMaxValues));
+  TRY_ASSIGN(const Json json, parse_json_object(text_of_file, kMaxConfigDepth, kMaxValues));
   ModelConfig c;
   ConfigReader top(json, "");
   check_model_type(top);

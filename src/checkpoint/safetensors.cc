@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kPrefixBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr size_t kMaxDepth = 4;
+constexpr size_t kMaxHeaderDepth = 4;
 constexpr size_t kMaxDims = 8;
 // Bounds what parsing allocates: a value of a real header takes about 7 bytes of text.
 constexpr size_t kMinBytesPerValue = 4;
@@ -151,7 +151,7 @@ Result<void> check_cover(const std::vector<NamedTensor>& tensors, Bytes data,
 Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string& name) {
   TRY_ASSIGN(const std::string_view text, header_text(file, name));
   TRY_ASSIGN(const Json header,
-             parse_json_object(text, kMaxDepth, text.size() / kMinBytesPerValue + kFreeValues)
+             parse_json_object(text, kMaxHeaderDepth, text.size() / kMinBytesPerValue + kFreeValues)
                  .with(name + ": header"));
   const Bytes data = file.subspan(kPrefixBytes + text.size());
   std::vector<NamedTensor> tensors;

@@ -10,7 +10,7 @@
 namespace stoker {
 namespace {
 
-constexpr size_t kMaxDepth = 16;
+constexpr size_t kMaxSmallDepth = 16;
 constexpr size_t kMaxSmallValues = 100'000;
 constexpr size_t kMaxIndexValues = 4'000'000;
 constexpr size_t kMaxFileNameBytes = 255;
@@ -40,7 +40,7 @@ bool is_plain_file_name(const std::string& name) {
 }  // namespace
 
 Result<GenerationConfig> parse_generation_config(std::string_view text, int32_t vocab_size) {
-  TRY_ASSIGN(const Json json, parse_json_object(text, kMaxDepth, kMaxSmallValues));
+  TRY_ASSIGN(const Json json, parse_json_object(text, kMaxSmallDepth, kMaxSmallValues));
   ConfigReader reader(json, "");
   GenerationConfig config;
   if (reader.find_value("temperature") != nullptr) {
@@ -64,7 +64,7 @@ Result<GenerationConfig> parse_generation_config(std::string_view text, int32_t 
 }
 
 Result<void> check_tokenizer_config(std::string_view text) {
-  TRY_ASSIGN(const Json json, parse_json_object(text, kMaxDepth, kMaxSmallValues));
+  TRY_ASSIGN(const Json json, parse_json_object(text, kMaxSmallDepth, kMaxSmallValues));
   ConfigReader reader(json, "");
   reader.require("add_bos_token", Json::boolean(false));
   reader.require("add_eos_token", Json::boolean(false));
@@ -73,7 +73,7 @@ Result<void> check_tokenizer_config(std::string_view text) {
 }
 
 Result<WeightMap> parse_index(std::string_view text) {
-  TRY_ASSIGN(const Json json, parse_json_object(text, kMaxDepth, kMaxIndexValues));
+  TRY_ASSIGN(const Json json, parse_json_object(text, kMaxSmallDepth, kMaxIndexValues));
   const Json* entries = json.find("weight_map");
   if (entries == nullptr || !entries->is_object()) {
     return Error{ErrorCode::kCorruptData,

@@ -7,7 +7,7 @@
 namespace stoker::kernels {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 MeasuredPlan random_plan(uint64_t seed) {
   std::mt19937_64 random(seed);

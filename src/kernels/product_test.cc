@@ -15,7 +15,7 @@ using testing::same_bits;
 
 // Golden weights are given as float32; this stores them again in their format, whose codes they
 // are.
-struct Stored {
+struct StoredMatrix {
   std::vector<uint8_t> data;
   std::vector<uint8_t> scale;
   Weight weight;
@@ -33,8 +33,8 @@ uint8_t scale_of(const std::vector<float>& w, const std::vector<size_t>& places,
   return largest == 0 ? uint8_t{127} : ue8m0_at_least(largest / limit);
 }
 
-Stored store_fp8(const std::vector<float>& w, int64_t rows, int64_t cols) {
-  Stored out{std::vector<uint8_t>(w.size()), {}, {}};
+StoredMatrix store_fp8(const std::vector<float>& w, int64_t rows, int64_t cols) {
+  StoredMatrix out{std::vector<uint8_t>(w.size()), {}, {}};
   out.scale.resize(static_cast<size_t>(rows / 32 * (cols / 32)));
   for (int64_t tile = 0; tile < rows / 32 * (cols / 32); ++tile) {
     std::vector<size_t> places;
@@ -50,8 +50,8 @@ Stored store_fp8(const std::vector<float>& w, int64_t rows, int64_t cols) {
   return out;
 }
 
-Stored store_fp4(const std::vector<float>& w, int64_t rows, int64_t cols) {
-  Stored out{std::vector<uint8_t>(w.size() / 2), std::vector<uint8_t>(w.size() / 32), {}};
+StoredMatrix store_fp4(const std::vector<float>& w, int64_t rows, int64_t cols) {
+  StoredMatrix out{std::vector<uint8_t>(w.size() / 2), std::vector<uint8_t>(w.size() / 32), {}};
   for (size_t group = 0; group < w.size() / 32; ++group) {
     std::vector<size_t> places;
     for (size_t i = 0; i < 32; ++i) places.push_back(group * 32 + i);
@@ -67,8 +67,8 @@ Stored store_fp4(const std::vector<float>& w, int64_t rows, int64_t cols) {
   return out;
 }
 
-Stored store_bf16(const std::vector<float>& w, int64_t rows, int64_t cols) {
-  Stored out;
+StoredMatrix store_bf16(const std::vector<float>& w, int64_t rows, int64_t cols) {
+  StoredMatrix out;
   for (const float value : w) {
     out.data.push_back(static_cast<uint8_t>(bf16_encode(value)));
     out.data.push_back(static_cast<uint8_t>(bf16_encode(value) >> 8));
@@ -77,8 +77,8 @@ Stored store_bf16(const std::vector<float>& w, int64_t rows, int64_t cols) {
   return out;
 }
 
-Stored store_f32(const std::vector<float>& w, int64_t rows, int64_t cols) {
-  Stored out{bytes_of(w), {}, {}};
+StoredMatrix store_f32(const std::vector<float>& w, int64_t rows, int64_t cols) {
+  StoredMatrix out{bytes_of(w), {}, {}};
   out.weight = {WeightFormat::kF32, rows, cols, out.data.data(), nullptr};
   return out;
 }
@@ -88,12 +88,12 @@ using Product = void (*)(WorkerPool&, Rows, const Weight&, float*, int64_t);
 class ProductTest : public ::testing::Test {
  protected:
   void expect_golden(const std::string& name,
-                     Stored (*store)(const std::vector<float>&, int64_t, int64_t),
+                     StoredMatrix (*store)(const std::vector<float>&, int64_t, int64_t),
                      Product multiply) {
     const auto x = golden_.f32(name + ".x");
     const auto x_shape = golden_.shape(name + ".x");
     const auto w_shape = golden_.shape(name + ".w");
-    const Stored w = store(golden_.f32(name + ".w"), w_shape[0], w_shape[1]);
+    const StoredMatrix w = store(golden_.f32(name + ".w"), w_shape[0], w_shape[1]);
     for (const int threads : {1, 3}) {
       WorkerPool pool(threads);
       std::vector<float> together(static_cast<size_t>(x_shape[0] * w_shape[0]));
@@ -124,7 +124,7 @@ TEST_F(ProductTest, EveryFormatInItsOrder) {
 TEST_F(ProductTest, OutputsBeyondAPanelAndStridesAreLeftAlone) {
   WorkerPool pool(2);
   std::vector<float> w(20 * 32, 1.0F);
-  const Stored stored = store_bf16(w, 20, 32);
+  const StoredMatrix stored = store_bf16(w, 20, 32);
   const std::vector<float> x(2 * 40, 2.0F);
   std::vector<float> y(2 * 24, -1.0F);
   product(pool, {x.data(), 2, 40}, stored.weight, y.data(), 24);

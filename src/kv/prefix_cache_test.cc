@@ -13,7 +13,7 @@ namespace {
 
 using testing::store_of;
 
-KvShape tiny_shape() {
+KvShape late_ring_shape() {
   return {.num_rings = 2,
           .num_early_rings = 1,
           .head_dim = 32,
@@ -99,7 +99,7 @@ class PrefixCacheTest : public ::testing::Test {
   }
 
   void make(int32_t num_slots, int64_t num_units, int64_t num_blocks) {
-    store_ = store_of(tiny_shape(), num_slots, num_units, num_blocks);
+    store_ = store_of(late_ring_shape(), num_slots, num_units, num_blocks);
     cache_ = std::make_unique<PrefixCache>(*store_, 100);
   }
 

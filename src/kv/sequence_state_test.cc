@@ -11,7 +11,7 @@
 namespace stoker {
 namespace {
 
-KvShape tiny_shape() {
+KvShape two_ring_shape() {
   KvShape shape{.num_rings = 2,
                 .num_early_rings = 1,
                 .head_dim = 32,
@@ -29,8 +29,8 @@ class SequenceStateTest : public ::testing::Test {
     return *SequenceState::create(*store_, max_blocks);
   }
 
-  std::unique_ptr<KvStore> store_ =
-      *KvStore::create(tiny_shape(), *plan_kv(tiny_shape(), {.bytes = 100'000, .max_num_seqs = 3}));
+  std::unique_ptr<KvStore> store_ = *KvStore::create(
+      two_ring_shape(), *plan_kv(two_ring_shape(), {.bytes = 100'000, .max_num_seqs = 3}));
 };
 
 TEST_F(SequenceStateTest, RingsKeepTheLastWindowOfEachLayer) {
@@ -101,7 +101,7 @@ class RolledBack : public ::testing::Test {
   static constexpr int32_t kDrafts = 3;
 
   static KvShape shape() {
-    KvShape shape = tiny_shape();
+    KvShape shape = two_ring_shape();
     shape.num_rings = 3;
     shape.num_draft_rings = 1;
     shape.max_drafts = kDrafts;
@@ -233,9 +233,9 @@ TEST_F(SequenceStateTest, ReserveFillsTheStoreToTheLastBlock) {
 }
 
 TEST_F(SequenceStateTest, AnImageGivesTheSlotBack) {
-  std::vector<uint8_t> early(static_cast<size_t>(tiny_shape().image_unit_bytes()));
+  std::vector<uint8_t> early(static_cast<size_t>(two_ring_shape().image_unit_bytes()));
   std::vector<uint8_t> late(early.size());
-  const KvShape shape = tiny_shape();
+  const KvShape shape = two_ring_shape();
   const SlotImage whole(shape, early.data(), late.data());
   const SlotImage part(shape, early.data(), nullptr);
   EXPECT_TRUE(whole.is_whole());

@@ -15,7 +15,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int32_t kVocab = 50;
 
-Params random_params(std::mt19937_64& random) {
+Params drawn_params(std::mt19937_64& random) {
   const auto id = [&random] { return static_cast<int32_t>(random() % kVocab); };
   Params params;
   params.temperature = random() % 3 == 0 ? 0 : 1;
@@ -40,7 +40,7 @@ TEST(Sampler, EachTokenFollowsFromThoseBeforeIt) {
   std::normal_distribution<float> normal;
   Scratch scratch(kernels::usable_levels().back());
   for (int round = 0; round < 200; ++round) {
-    const Params params = random_params(random);
+    const Params params = drawn_params(random);
     std::vector<int32_t> prompt(random() % 20 + 1);
     for (int32_t& id : prompt) id = static_cast<int32_t>(random() % kVocab);
     Sampler sampler(params, random(), prompt);

@@ -15,7 +15,7 @@
 namespace stoker {
 
 /// Files in a folder of their own, which goes with the test.
-class FolderTest : public testing::Test {
+class FolderTest : public ::testing::Test {
  protected:
   FolderTest() {
     std::string name = testing::TempDir() + "stoker_batch_XXXXXX";

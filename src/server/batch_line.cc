@@ -9,7 +9,7 @@ namespace stoker {
 namespace {
 
 constexpr const char* kLineStart = R"({"id":"batch_req_)";
-constexpr size_t kMaxShownBytes = 200;
+constexpr size_t kMaxShownMethodBytes = 200;
 
 // The body of a line is one level deeper than that of an HTTP request, and may be as deep.
 JsonLimits line_limits() {
@@ -36,7 +36,8 @@ std::optional<HttpError> check_target(const std::string& method, const std::stri
   if (auto refusal = check_head(head)) return refusal;
   return HttpError{404,
                    "expected POST of /v1/chat/completions or /v1/completions in a batch, found " +
-                       method.substr(0, kMaxShownBytes) + " of " + url.substr(0, kMaxShownBytes),
+                       method.substr(0, kMaxShownMethodBytes) + " of " +
+                       url.substr(0, kMaxShownMethodBytes),
                    "url", ""};
 }
 

@@ -5,7 +5,7 @@
 namespace stoker {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string line_of(const std::string& members) {
   return R"({"custom_id":"a",)" + members + "}";

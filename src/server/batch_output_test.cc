@@ -14,7 +14,7 @@
 namespace stoker {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class BatchOutputTest : public FolderTest {
  protected:

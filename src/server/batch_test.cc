@@ -22,9 +22,9 @@ namespace stoker {
 namespace {
 
 using std::chrono_literals::operator""ms;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 std::string request(const std::string& custom_id, const std::string& body,
                     const std::string& url = "/v1/completions") {
@@ -38,10 +38,6 @@ std::string prompt(const std::string& text) {
 
 std::string text_of(const Request& request) {
   return std::get<TextPrompt>(request.prompt).text;
-}
-
-Script hello(const Request& /*request*/) {
-  return script_of({"Hel", "lo."});
 }
 
 // "slow" takes its time, "never" has no end, "wrong" is refused, "fails" fails, the others end at

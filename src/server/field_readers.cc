@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr size_t kMaxPrompts = 2048;
-constexpr size_t kMaxShownBytes = 40;  // of a value in a message
+constexpr size_t kMaxShownValueBytes = 40;  // of a value in a message
 
 std::string at(const std::string& param, size_t index) {
   return param + "[" + std::to_string(index) + "]";
@@ -73,7 +73,7 @@ bool is_ids(const Json& value) {
 std::string describe(const Json& value) {
   if (!value.is_number() && !value.is_bool()) return value.kind_name();
   const std::string text = value.dump();
-  return text.size() <= kMaxShownBytes ? text : text.substr(0, kMaxShownBytes) + "...";
+  return text.size() <= kMaxShownValueBytes ? text : text.substr(0, kMaxShownValueBytes) + "...";
 }
 
 Error wrong_value(const std::string& param, const std::string& expected, const Json& found) {
@@ -189,14 +189,14 @@ Result<void> read_repetition_penalty(const Json& value, RequestDraft& draft) {
 Result<void> read_logit_bias(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("logit_bias", "an object", value);
   for (const auto& [key, bias] : value.members()) {
-    const std::string param = "logit_bias." + key.substr(0, kMaxShownBytes);
+    const std::string param = "logit_bias." + key.substr(0, kMaxShownValueBytes);
     int32_t id = 0;
     const char* end = key.data() + key.size();
     const auto [stop, code] = std::from_chars(key.data(), end, id);
     if (code != std::errc() || stop != end || id < 0) {
       return Error{ErrorCode::kInvalidArgument,
                    param + ": expected a token id as key, found " +
-                       json_quote(key.substr(0, kMaxShownBytes)),
+                       json_quote(key.substr(0, kMaxShownValueBytes)),
                    param};
     }
     TRY_ASSIGN(draft.request.sampling.logit_bias[id],

@@ -145,6 +145,10 @@ Script script_of(std::vector<std::string> pieces) {
   return script;
 }
 
+Script hello(const Request& /*request*/) {
+  return script_of({"Hel", "lo."});
+}
+
 ScriptedEngine::ScriptedEngine(Writer writer)
     : writer_(std::move(writer)), shared_(std::make_shared<Shared>()) {
   model_.name = "scripted";

@@ -39,6 +39,9 @@ Event finish_event(FinishReason reason, int32_t completion_tokens,
 /// The pieces one after the other, without delay, then finish_event(kStop).
 Script script_of(std::vector<std::string> pieces);
 
+/// Answers everything with "Hello."
+Script hello(const Request& request);
+
 /// Thread-safe. Its streams may outlive it.
 class ScriptedEngine : public Engine {
  public:

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const char* const kCompletion = R"({"prompt":"x"})";
 const char* const kStream = R"({"prompt":"x","stream":true})";
@@ -30,7 +30,7 @@ Script endless_or_hello(const Request& request) {
 
 // ---- Clients that go away
 
-class Vanishing : public ServerTest, public testing::WithParamInterface<std::tuple<bool, int>> {};
+class Vanishing : public ServerTest, public ::testing::WithParamInterface<std::tuple<bool, int>> {};
 
 // A request that runs ends when its client does: by FIN, by RST, streamed or not, also with another
 // request sent ahead.

@@ -15,7 +15,7 @@
 namespace stoker {
 
 /// Starts with start(); stops and checks that nothing lives on at the end of the test.
-class ServerTest : public testing::Test {
+class ServerTest : public ::testing::Test {
  protected:
   void start(ScriptedEngine::Writer writer, ServerOptions options = {}) {
     engine_ = std::make_unique<ScriptedEngine>(std::move(writer));
@@ -72,11 +72,6 @@ class ServerTest : public testing::Test {
   std::mutex log_mutex_;  // guards log_
   std::vector<std::string> log_;
 };
-
-/// Answers everything with "Hello."
-inline Script hello(const Request& /*request*/) {
-  return script_of({"Hel", "lo."});
-}
 
 /// Says one word and then nothing for ever.
 inline Script endless(const Request& /*request*/) {

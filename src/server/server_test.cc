@@ -12,9 +12,9 @@
 namespace stoker {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kId = "X-Request-Id: r1\r\n";
 

@@ -11,7 +11,7 @@
 namespace stoker::snapshot {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class ObjectTest : public StoreTest {
  protected:

@@ -11,8 +11,8 @@
 namespace stoker::snapshot {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // The way to have an object that store.h describes. Codes of a child.
 enum HowMade { kFoundIt = 10, kMadeIt = 11, kFailed = 12 };

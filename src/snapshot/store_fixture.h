@@ -82,7 +82,7 @@ inline bool has_own_mounts() {
     }                                                                      \
   } while (false)
 
-class StoreTest : public testing::Test {
+class StoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = (place() / "stoker_store_XXXXXX").string();

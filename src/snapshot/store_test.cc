@@ -11,10 +11,10 @@
 namespace stoker::snapshot {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 TEST_F(StoreTest, WhatIsPublishedIsFoundAndMapped) {
   const std::vector<uint8_t> bytes = made_bytes(kTestBytes, 1);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,9 @@
 namespace stoker::testing {
 
 constexpr size_t kMaxFileBytes = 64 << 20;
+
+/// For a hostile text. Generous: 0.3 s in a Release build. A quadratic loop takes hours.
+constexpr std::chrono::seconds kHostileLimit(60);
 
 inline std::string read_source(const std::string& path) {
   auto text = read_file(std::string(STOKER_SOURCE_DIR "/") + path, kMaxFileBytes);

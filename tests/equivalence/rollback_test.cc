@@ -16,9 +16,9 @@ namespace stoker::testing {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kFew = true;
+constexpr bool kFewCuts = true;
 #else
-constexpr bool kFew = false;
+constexpr bool kFewCuts = false;
 #endif
 
 // What a state holds for its readers, part by part.
@@ -173,14 +173,14 @@ TEST_P(Rollback, LeavesTheStateOfARunWithoutDrafts) {
     prepare(mode);
     for (const int64_t prompt : {int64_t{1}, int64_t{7}, int64_t{30}, int64_t{119}, int64_t{122},
                                  int64_t{127}, int64_t{128}, int64_t{250}, int64_t{255}}) {
-      if (kFew && prompt != 1 && prompt != 122) continue;
+      if (kFewCuts && prompt != 1 && prompt != 122) continue;
       std::mt19937 random(static_cast<uint32_t>(prompt));
       const std::vector<int32_t> truth = random_ids(models(), static_cast<uint32_t>(prompt), kRoom);
       SequenceState plain = new_state();
       SequenceState drafted = new_state();
       prefill(plain, std::span(truth).first(static_cast<size_t>(prompt)));
       prefill(drafted, std::span(truth).first(static_cast<size_t>(prompt)));
-      for (int round = 0; round < (kFew ? 6 : 16); ++round) {
+      for (int round = 0; round < (kFewCuts ? 6 : 16); ++round) {
         const int64_t at = drafted.length();
         const auto num_drafts = static_cast<int64_t>(random() % static_cast<uint32_t>(block() + 1));
         const auto good = static_cast<int64_t>(random() % static_cast<uint32_t>(num_drafts + 1));
@@ -209,7 +209,7 @@ TEST_P(Rollback, EveryRunAroundTheEndOfABlock) {
   std::mt19937 random(5);
   const std::vector<int32_t> truth = random_ids(models(), 9, kRoom);
   for (int64_t at = 123; at < 130; ++at) {
-    if (kFew && at % 3 != 1) continue;
+    if (kFewCuts && at % 3 != 1) continue;
     for (int64_t good = 0; good <= block(); ++good) {
       SequenceState expected = new_state();
       prefill(expected, std::span(truth).first(static_cast<size_t>(at)));
