@@ -26,7 +26,7 @@ struct World {
   double key_cost = 0.01;  // of a row
 };
 
-double sigmoid(double x) {
+double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
@@ -143,9 +143,9 @@ class Simulation {
 };
 
 std::vector<World> worlds() {
-  const auto honest = [](double z) { return sigmoid(z); };
+  const auto honest = [](double z) { return logistic(z); };
   const auto never = [](double) { return 0.0; };
-  const auto often = [](double z) { return sigmoid(z + 2); };
+  const auto often = [](double z) { return logistic(z + 2); };
   const auto cheap_rows = [](int64_t rows) { return 1 + 0.05 * static_cast<double>(rows); };
   const auto dear_rows = [](int64_t rows) { return 0.4 + 0.6 * static_cast<double>(rows); };
   const auto stairs = [](int64_t rows) { return std::ceil(static_cast<double>(rows) / 8.0); };
@@ -209,7 +209,7 @@ TEST(Policy, GetsOverWrongMeasurements) {
 TEST(Policy, FollowsWhatChanges) {
   bool is_good = false;
   World world = worlds()[0];
-  world.accepted = [&is_good](double z) { return is_good ? sigmoid(z + 1) : 0.02 * sigmoid(z); };
+  world.accepted = [&is_good](double z) { return is_good ? logistic(z + 1) : 0.02 * logistic(z); };
   Policy policy = new_policy();
   Simulation simulation(world, 1, 3);
   simulation.measure(policy, 1);
