@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <string>
 #include <utility>
@@ -21,6 +22,16 @@ KvShape two_ring_shape() {
                 .sources = {}};
   shape.sources = {{0, 2}, {1, 1}};
   return shape;
+}
+
+// Records lie at any byte.
+void put(uint8_t* record, int32_t number) {
+  std::memcpy(record, &number, sizeof number);
+}
+int32_t number_at(const uint8_t* record) {
+  int32_t number = 0;
+  std::memcpy(&number, record, sizeof number);
+  return number;
 }
 
 class SequenceStateTest : public ::testing::Test {
@@ -120,7 +131,7 @@ class RolledBack : public ::testing::Test {
     for (int64_t position = s.length(); position < end; ++position) {
       s.set_history(position, value(position, tag));
       for (int32_t ring = 0; ring < 3; ++ring)
-        *reinterpret_cast<int32_t*>(s.window_row(ring, position)) = value(position, tag) + ring;
+        put(s.window_row(ring, position), value(position, tag) + ring);
       for (size_t source = 0; source < 2; ++source) {
         s.open_kv(source, position)[31] = static_cast<float>(value(position, tag));
         s.open_gate(source, position)[0] = static_cast<float>(value(position, tag));
@@ -140,7 +151,7 @@ class RolledBack : public ::testing::Test {
     }
     for (int64_t position = std::max<int64_t>(0, n - 4); position < n; ++position) {
       for (int32_t ring = 0; ring < 3; ++ring) {
-        EXPECT_EQ(*reinterpret_cast<int32_t*>(s.window_row(ring, position)), want(position) + ring)
+        EXPECT_EQ(number_at(s.window_row(ring, position)), want(position) + ring)
             << "ring " << ring << " at " << position << " of " << n;
       }
     }
