@@ -77,7 +77,9 @@ class Bookkeeping {
           return sequence->is_attached && sequence->num_behind() == 1;
         });
     const Clock::time_point begin = Clock::now();
-    const auto& shares = scheduler_->plan(std::min(max_prefill_rows, cost_.prefill_rows(decoding)));
+    const std::span<Share> shares =
+        scheduler_->plan(std::min(max_prefill_rows, cost_.prefill_rows(decoding)));
+    scheduler_->plan_images();
     int64_t num_rows = 0;
     for (const Share& share : shares) {
       share.sequence->state->advance(share.rows);

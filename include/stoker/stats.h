@@ -40,11 +40,26 @@ struct EngineStats {
   int64_t total_cancelled = 0;
   int64_t total_failed = 0;
 
+  // Drafts. A round drafts for one sequence.
+  int64_t total_draft_rounds = 0;
+  int64_t total_drafted_tokens = 0;
+  int64_t total_verified_tokens = 0;  ///< of these, rows of a step
+  int64_t total_accepted_tokens = 0;  ///< of these, chosen
+  std::vector<int64_t> accepted_at;   ///< of these, the first of a round, the second, ...
+  /// Times that drafts were switched off because they were expected to cost more than they give,
+  /// and because they were seen to.
+  int64_t total_switched_off_predicted = 0;
+  int64_t total_switched_off_measured = 0;
+
   Histogram queue_seconds;        ///< from submission to the first step
   Histogram first_token_seconds;  ///< from submission to the first token
   Histogram token_seconds;        ///< between two tokens of a request
   Histogram step_seconds;
   Histogram step_rows;
+  Histogram step_tokens;
+  Histogram verified_drafts;  ///< of a round
+  Histogram draft_seconds;    ///< the rounds of a step, together
+  Histogram verify_seconds;   ///< the rest of such a step
 };
 
 }  // namespace stoker

@@ -9,6 +9,7 @@ namespace {
 constexpr double kSeconds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
                                0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10,
                                25,     50,      100,    250,   500,    1000};
+constexpr double kDrafts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
 constexpr double kRows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
 }  // namespace
@@ -30,12 +31,17 @@ Histogram Distribution::read() const {
   return out;
 }
 
-Metrics::Metrics()
-    : queue_seconds(kSeconds),
+Metrics::Metrics(int32_t max_drafts)
+    : accepted_at(static_cast<size_t>(max_drafts)),
+      queue_seconds(kSeconds),
       first_token_seconds(kSeconds),
       token_seconds(kSeconds),
       step_seconds(kSeconds),
-      step_rows(kRows) {}
+      step_rows(kRows),
+      step_tokens(kRows),
+      verified_drafts(kDrafts),
+      draft_seconds(kSeconds),
+      verify_seconds(kSeconds) {}
 
 void Metrics::count_end(End end) {
   switch (end) {
@@ -69,11 +75,22 @@ EngineStats Metrics::read() const {
   out.total_length = total_length.get();
   out.total_cancelled = total_cancelled.get();
   out.total_failed = total_failed.get();
+  out.total_draft_rounds = total_draft_rounds.get();
+  out.total_drafted_tokens = total_drafted_tokens.get();
+  out.total_verified_tokens = total_verified_tokens.get();
+  out.total_accepted_tokens = total_accepted_tokens.get();
+  for (const Counter& counter : accepted_at) out.accepted_at.push_back(counter.get());
+  out.total_switched_off_predicted = total_switched_off_predicted.get();
+  out.total_switched_off_measured = total_switched_off_measured.get();
   out.queue_seconds = queue_seconds.read();
   out.first_token_seconds = first_token_seconds.read();
   out.token_seconds = token_seconds.read();
   out.step_seconds = step_seconds.read();
   out.step_rows = step_rows.read();
+  out.step_tokens = step_tokens.read();
+  out.verified_drafts = verified_drafts.read();
+  out.draft_seconds = draft_seconds.read();
+  out.verify_seconds = verify_seconds.read();
   return out;
 }
 

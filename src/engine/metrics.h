@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/token_stream.h"
 #include "stoker/stats.h"
@@ -40,14 +41,19 @@ class Distribution {
 
 /// What the engine counts. Names as in EngineStats; here num_waiting has the preempted ones alone.
 struct Metrics {
-  Metrics();
+  /// max_drafts: of a round; 0: there are none.
+  explicit Metrics(int32_t max_drafts = 0);
 
   Counter num_running, num_waiting;
   Counter num_blocks_used, num_blocks_cached, num_images, max_prefill_rows;
   Counter total_steps, total_prefill_rows, total_decode_rows;
   Counter total_prompt_tokens, total_cached_tokens, total_tokens, total_preemptions;
   Counter total_stopped, total_length, total_cancelled, total_failed;
+  Counter total_draft_rounds, total_drafted_tokens, total_verified_tokens, total_accepted_tokens;
+  Counter total_switched_off_predicted, total_switched_off_measured;
+  std::vector<Counter> accepted_at;  ///< [drafts of a round]
   Distribution queue_seconds, first_token_seconds, token_seconds, step_seconds, step_rows;
+  Distribution step_tokens, verified_drafts, draft_seconds, verify_seconds;
 
   void count_end(End end);
   EngineStats read() const;

@@ -139,7 +139,7 @@ void Scheduler::start(std::unique_ptr<Sequence> sequence) {
 
 // --- A step's rows ---
 
-const std::vector<Share>& Scheduler::plan(int64_t max_prefill_rows) {
+std::span<Share> Scheduler::plan(int64_t max_prefill_rows) {
   start_waiting();
   shares_.clear();
   int64_t prefill_rows_left = max_prefill_rows;
@@ -149,11 +149,25 @@ const std::vector<Share>& Scheduler::plan(int64_t max_prefill_rows) {
     if (rows == 0) continue;  // a later step's
     if (!reserve_or_preempt(at, rows)) break;
     if (sequence.num_behind() > 1) prefill_rows_left -= rows;
-    shares_.push_back({&sequence, rows, {}, {}});
+    const bool is_decode = sequence.num_behind() == 1 && sequence.num_chosen() > 0;
+    shares_.push_back({&sequence, rows, is_decode, 0, {}, {}});
   }
-  // When nobody can lose his state any more.
-  for (Share& share : shares_) plan_images(share);
   return shares_;
+}
+
+int64_t Scheduler::add_drafts(Share& share, int64_t drafts) {
+  SequenceState& state = *share.sequence->state;
+  const int64_t length = state.length() + share.rows;
+  if (cache_) cache_->make_room(state.blocks_missing(length + drafts));
+  if (!state.reserve(length + drafts))
+    drafts = static_cast<int64_t>(state.blocks().size()) * kBlockTokens - length;
+  share.rows += drafts;
+  share.num_drafts = drafts;
+  return drafts;
+}
+
+void Scheduler::plan_images() {
+  for (Share& share : shares_) plan_images_of(share);
 }
 
 int64_t Scheduler::rows_for(Sequence& sequence, int64_t prefill_rows_left) {
@@ -295,7 +309,7 @@ bool Scheduler::wants_image(const Sequence& sequence, int64_t position) const {
   return position > sequence.num_prompt || is_kept(sequence, position);
 }
 
-void Scheduler::plan_images(Share& share) {
+void Scheduler::plan_images_of(Share& share) {
   Sequence& sequence = *share.sequence;
   if (!uses_cache(sequence)) return;
   const SequenceState& state = *sequence.state;
@@ -320,13 +334,17 @@ void Scheduler::plan_images(Share& share) {
 void Scheduler::commit() {
   for (Share& share : shares_) {
     Sequence& sequence = *share.sequence;
-    sequence.work.computed_tokens += share.rows;
     if (!uses_cache(sequence)) continue;
-    const int64_t full = sequence.state->length() / kBlockTokens;
+    const int64_t length = sequence.state->length();
+    const int64_t full = length / kBlockTokens;
     while (static_cast<int64_t>(sequence.path.nodes.size()) < full)
       cache_->publish(sequence.path, *sequence.state, sequence.tokens);
     for (size_t i = 0; i < share.images.size(); ++i) {
       const int64_t position = share.captures[i].position;
+      if (position > length) {  // was made with drafts that were not accepted
+        cache_->drop_image(share.images[i]);
+        continue;
+      }
       cache_->add_image(sequence.path, position, share.images[i]);
       if (position <= sequence.num_prompt) continue;
       if (sequence.rolling_image > 0) cache_->forget_image(sequence.path, sequence.rolling_image);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,10 +25,13 @@
 
 namespace stoker::engine {
 
-/// What a sequence gets in a step: its next `rows` tokens, for which blocks are reserved.
+/// What a sequence gets in a step: its next `rows` tokens, for which blocks are reserved. With
+/// drafts these are its last token, then the first num_drafts of its proposal.
 struct Share {
   Sequence* sequence = nullptr;
   int64_t rows = 0;
+  bool is_decode = false;  ///< the last token alone, which was chosen, and drafts behind it
+  int64_t num_drafts = 0;
   std::vector<Capture> captures;     ///< images to be made meanwhile
   std::vector<PendingImage> images;  ///< their units, the scheduler's
 };
@@ -60,10 +64,16 @@ class Scheduler {
   /// Starts whom there is room for, in their order, and hands out the next step's rows: one to each
   /// sequence that is one token behind, `max_prefill_rows` (>= 1) to the others together. Where
   /// blocks run out, those that come last in the order lose their state and wait again. The first
-  /// is never among them. Valid until the next call of anything here.
-  const std::vector<Share>& plan(int64_t max_prefill_rows);
+  /// is never among them. Valid until the step is over.
+  std::span<Share> plan(int64_t max_prefill_rows);
+  /// Adds drafts to a share of plan() that is a decode: at most so many, as many as there is room
+  /// for without taking anybody's state. Returns how many.
+  int64_t add_drafts(Share& share, int64_t drafts);
+  /// Which images are made meanwhile; when the shares are final.
+  void plan_images();
 
-  /// The model ran the shares of plan(): full blocks and images become findable.
+  /// The model ran the shares, and drafts that were not accepted are rolled back: full blocks and
+  /// images become findable.
   void commit();
   /// The model did not: the images are given up.
   void abandon();
@@ -95,7 +105,7 @@ class Scheduler {
   int64_t late_from(const Sequence& sequence) const;
   bool reserve_or_preempt(size_t at, int64_t rows);
   void preempt_last();
-  void plan_images(Share& share);
+  void plan_images_of(Share& share);
   bool wants_image(const Sequence& sequence, int64_t position) const;
   bool is_kept(const Sequence& sequence, int64_t position) const;
   void leave(Sequence& sequence);

@@ -18,6 +18,7 @@ using testing::store_of;
 KvShape tiny_shape() {
   return {.num_rings = 1,
           .num_early_rings = 1,
+          .max_drafts = 5,
           .head_dim = 32,
           .index_head_dim = 32,
           .window = 4,
@@ -67,7 +68,8 @@ class SchedulerTest : public ::testing::Test {
   // What the stepper does with shares, less the model. The rows of each.
   std::vector<int64_t> step(int64_t max_prefill_rows) {
     std::vector<int64_t> rows;
-    const auto& shares = scheduler_->plan(max_prefill_rows);
+    const std::span<Share> shares = scheduler_->plan(max_prefill_rows);
+    scheduler_->plan_images();
     for (const Share& share : shares) {
       rows.push_back(share.rows);
       share.sequence->state->advance(share.rows);
@@ -102,6 +104,30 @@ TEST_F(SchedulerTest, PrefillRowsAreSharedAndDecodesAlwaysRun) {
   EXPECT_EQ(step(64), (Rows{1, 64})) << "the first decodes";
   EXPECT_EQ(step(64), (Rows{1, 22, 10}));
   EXPECT_EQ(metrics_.total_preemptions.get(), 0);
+}
+
+TEST_F(SchedulerTest, DraftsTakeWhatRoomThereIs) {
+  make(3, 8);
+  add(126, 100);
+  add(125, 100);
+  EXPECT_EQ(step(1000), (Rows{126, 125}));
+  const std::span<Share> shares = scheduler_->plan(1000);
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_TRUE(shares[0].is_decode && shares[1].is_decode);
+  EXPECT_EQ(scheduler_->add_drafts(shares[0], 5), 5) << "into the last block";
+  EXPECT_EQ(shares[0].rows, 6);
+  EXPECT_EQ(scheduler_->add_drafts(shares[1], 5), 2) << "to the end of its own";
+  EXPECT_EQ(shares[1].rows, 3);
+  EXPECT_EQ(shares[1].num_drafts, 2);
+  scheduler_->plan_images();
+  for (const Share& share : shares) {
+    share.sequence->state->advance(share.rows);
+    share.sequence->state->roll_back(share.num_drafts);
+  }
+  scheduler_->commit();
+  EXPECT_EQ(store_->num_free_blocks(), 1) << "what was rolled back is free";
+  EXPECT_EQ(scheduler_->integrity_problem(), "");
+  EXPECT_EQ(num_running(), 2U);
 }
 
 TEST_F(SchedulerTest, TheLastInTheOrderIsPreemptedAndTheFirstNever) {

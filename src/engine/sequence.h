@@ -11,6 +11,7 @@
 #include "kv/prefix_cache.h"
 #include "kv/sequence_state.h"
 #include "sampling/sampler.h"
+#include "speculative/policy.h"
 
 namespace stoker::engine {
 
@@ -49,6 +50,7 @@ struct Sequence {
   int64_t rolling_image = 0;          ///< position of the image that the next one replaces; 0: none
   SequenceKey leader{0, -1};          ///< whose prefix it waits for
   int64_t leader_length = 0;          ///< until that has so many rows
+  speculative::Proposal proposal;     ///< drafts of the step that is planned
 
   int64_t num_tokens() const { return static_cast<int64_t>(tokens.size()); }
   int64_t num_chosen() const { return num_tokens() - num_prompt; }

@@ -13,8 +13,14 @@ class StepCost {
   /// max_rows: of a step; >= 1.
   explicit StepCost(int64_t max_rows) : max_rows_(max_rows) {}
 
-  /// A step of so many rows took `seconds` (> 0).
+  /// A step took `seconds` (> 0) in which so many sequences decoded, with their drafts, and prompts
+  /// had so many rows.
   void observe(int64_t decode_rows, int64_t prefill_rows, double seconds);
+
+  /// What so many prefill rows add to a step; 0 as long as nothing is known.
+  double prefill_seconds(int64_t prefill_rows) const {
+    return row_seconds_ * static_cast<double>(prefill_rows);
+  }
 
   /// Prefill rows for a step that also has `decode_rows`. Without decode rows: all that fit. With
   /// them: as many as make the step kStretch times as long as one that only decodes, or

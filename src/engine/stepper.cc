@@ -15,6 +15,12 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+int64_t prefill_rows(std::span<const Share> shares) {
+  int64_t rows = 0;
+  for (const Share& share : shares) rows += share.is_decode ? 0 : share.rows;
+  return rows;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Stepper>> Stepper::create(const Model& model, int num_threads,
@@ -39,13 +45,19 @@ Stepper::Stepper(const Model& model, int num_threads, const kernels::KernelPlan&
       store_(std::move(store)),
       pool_(num_threads),
       work_(model.config(), pool_, plan, limits.max_step_rows),
+      metrics_(limits.drafts ? model.config().dspark_block_size : 0),
       scheduler_(*store_,
                  {.prefix_cache = limits.prefix_cache,
                   .replay = model.replay(),
                   .image_interval = limits.image_interval},
                  metrics_),
       cost_(limits.max_step_rows),
-      scratch_(plan.rest->isa) {}
+      scratch_(plan.rest->isa) {
+  if (!limits.drafts) return;
+  drafter_.emplace(model, work_, scheduler_, metrics_, *limits.drafts, limits.max_step_rows,
+                   plan.rest->isa);
+  drafted_ids_.reserve(static_cast<size_t>(limits.max_step_rows));
+}
 
 Result<std::unique_ptr<Sequence>> Stepper::sequence_of(TokenRequest request,
                                                        std::shared_ptr<TokenStream> stream) const {
@@ -77,25 +89,29 @@ int64_t Stepper::num_decoding() const {
 void Stepper::step() {
   const int64_t max_prefill_rows = cost_.prefill_rows(num_decoding());
   metrics_.max_prefill_rows.set(max_prefill_rows);
-  const std::vector<Share>& shares = scheduler_.plan(max_prefill_rows);
-  if (!shares.empty()) {
-    const Clock::time_point begin = Clock::now();
-    collect(shares);
-    logits_.resize(wanted_.size() * static_cast<size_t>(model_.config().vocab_size));
-    model_.forward(work_, batch_, wanted_, logits_.data(), nullptr);
-    scheduler_.commit();
-    choose_tokens(shares);
-    int64_t num_rows = 0;
-    for (const Share& share : shares) num_rows += share.rows;
-    const auto is_decode = [](const Share& share) {
-      return share.rows == 1 && share.sequence->num_chosen() > 1;
-    };
-    const int64_t decode_rows = std::ranges::count_if(shares, is_decode);
-    count_step(seconds_between(begin, Clock::now()), decode_rows, num_rows - decode_rows);
-    scheduler_.drop_finished();
-  }
+  const std::span<Share> shares = scheduler_.plan(max_prefill_rows);
+  if (!shares.empty()) run(shares);
   scheduler_.count();
   if (limits_.check_integrity) check();
+}
+
+void Stepper::run(std::span<Share> shares) {
+  const Clock::time_point begin = Clock::now();
+  const double round_seconds =
+      drafter_ ? drafter_->propose(shares, cost_.prefill_seconds(prefill_rows(shares))) : 0;
+  scheduler_.plan_images();
+  collect(shares);
+  logits_.resize(wanted_.size() * static_cast<size_t>(model_.config().vocab_size));
+  model_.forward(work_, batch_, wanted_, logits_.data(), nullptr);
+  const int64_t tokens_before = metrics_.total_tokens.get();
+  choose_tokens(shares);
+  scheduler_.commit();
+  const double seconds = seconds_between(begin, Clock::now());
+  const int64_t tokens = metrics_.total_tokens.get() - tokens_before;
+  if (drafter_) drafter_->note_step(shares, tokens, round_seconds, seconds - round_seconds);
+  metrics_.step_tokens.record(static_cast<double>(tokens));
+  count_step(shares, seconds);
+  scheduler_.drop_finished();
 }
 
 void Stepper::check() const {
@@ -109,21 +125,34 @@ void Stepper::fail(const Error& error) {
   scheduler_.count();
 }
 
+// The tokens that a share runs: the sequence's own, with drafts in a copy.
+std::span<const int32_t> Stepper::ids_of(const Share& share) {
+  const Sequence& sequence = *share.sequence;
+  const auto first = static_cast<size_t>(sequence.state->length());
+  const auto own = static_cast<size_t>(share.rows - share.num_drafts);
+  const std::span<const int32_t> tokens = std::span(sequence.tokens).subspan(first, own);
+  if (share.num_drafts == 0) return tokens;
+  const size_t begin = drafted_ids_.size();
+  drafted_ids_.insert(drafted_ids_.end(), tokens.begin(), tokens.end());
+  const auto& drafts = sequence.proposal.tokens;
+  drafted_ids_.insert(drafted_ids_.end(), drafts.begin(), drafts.begin() + share.num_drafts);
+  return std::span(drafted_ids_).subspan(begin);
+}
+
 // The batch, and which rows' logits are needed: of those whose next token this step yields the last
-// one, and of prompts whose log-probabilities are asked for all.
-void Stepper::collect(const std::vector<Share>& shares) {
+// one, with drafts all, and of prompts whose log-probabilities are asked for all.
+void Stepper::collect(std::span<const Share> shares) {
   batch_.clear();
   wanted_.clear();
   first_wanted_.clear();
+  drafted_ids_.clear();
   int64_t num_rows = 0;
   const Clock::time_point now = Clock::now();
   for (const Share& share : shares) {
     Sequence& sequence = *share.sequence;
     const int64_t first = sequence.state->length();
-    batch_.push_back({&*sequence.state,
-                      std::span(sequence.tokens)
-                          .subspan(static_cast<size_t>(first), static_cast<size_t>(share.rows)),
-                      share.captures});
+    batch_.push_back({&*sequence.state, ids_of(share), share.captures,
+                      drafter_ ? drafter_->keys_from(share) : Segment::kNoDraftKeys});
     first_wanted_.push_back(static_cast<int64_t>(wanted_.size()));
     if (sequence.request.prompt_logprobs) {
       const int64_t last = std::min(first + share.rows, sequence.num_prompt - 1);
@@ -131,8 +160,11 @@ void Stepper::collect(const std::vector<Share>& shares) {
            row < last; ++row)
         wanted_.push_back(num_rows + row - first);
     }
+    const bool is_ready = share.rows - share.num_drafts == sequence.num_behind();
     num_rows += share.rows;
-    if (share.rows == sequence.num_behind()) wanted_.push_back(num_rows - 1);
+    for (int64_t back = is_ready ? share.num_drafts + 1 : 0; back > 0; --back)
+      wanted_.push_back(num_rows - back);
+    sequence.work.computed_tokens += share.rows;
     if (std::exchange(sequence.is_scheduled, true)) continue;
     const int64_t cached = std::min(sequence.num_cached, sequence.num_prompt);
     sequence.stream->mark_scheduled(now, cached);
@@ -143,23 +175,44 @@ void Stepper::collect(const std::vector<Share>& shares) {
   first_wanted_.push_back(static_cast<int64_t>(wanted_.size()));
 }
 
-void Stepper::choose_tokens(const std::vector<Share>& shares) {
+void Stepper::choose_tokens(std::span<const Share> shares) {
   const auto vocab = static_cast<size_t>(model_.config().vocab_size);
   for (size_t i = 0; i < shares.size(); ++i) {
     Sequence& sequence = *shares[i].sequence;
     const auto first = static_cast<size_t>(first_wanted_[i]);
-    const auto count = static_cast<size_t>(first_wanted_[i + 1]) - first;
+    const auto count = first_wanted_[i + 1] - first_wanted_[i];
     if (count == 0) continue;
-    const bool is_ready = sequence.num_behind() == 0;
+    // The state has drafts too, the tokens do not yet.
+    const int64_t num_chosen =
+        sequence.num_behind() == -shares[i].num_drafts ? shares[i].num_drafts + 1 : 0;
     const float* logits = logits_.data() + first * vocab;
-    const auto taken =
-        take_prompt_logprobs(sequence, static_cast<int64_t>(count) - (is_ready ? 1 : 0), logits);
+    const auto taken = take_prompt_logprobs(sequence, count - num_chosen, logits);
     if (!taken) {
       end(sequence, End::kError, taken.error());
-    } else if (is_ready) {
-      choose(sequence, {logits + (count - 1) * vocab, vocab});
+    } else if (num_chosen > 0) {
+      choose_run(shares[i], logits + static_cast<size_t>(count - num_chosen) * vocab);
     }
   }
+}
+
+// Tokens from the logits [drafts + 1, vocab] of a share: one more, as long as each is the draft
+// that the next row was run with. What was run with other drafts is rolled back.
+void Stepper::choose_run(const Share& share, const float* logits) {
+  const auto vocab = static_cast<size_t>(model_.config().vocab_size);
+  Sequence& sequence = *share.sequence;
+  const std::vector<int32_t>& drafts = sequence.proposal.tokens;
+  sequence.work.verified_drafts += share.num_drafts;
+  int64_t accepted = 0;
+  choose(sequence, {logits, vocab});
+  while (!sequence.finished && accepted < share.num_drafts &&
+         sequence.tokens.back() == drafts[static_cast<size_t>(accepted)]) {
+    ++accepted;
+    ++sequence.work.accepted_drafts;
+    choose(sequence, {logits + static_cast<size_t>(accepted) * vocab, vocab});
+  }
+  if (share.num_drafts == 0) return;
+  sequence.state->roll_back(share.num_drafts - accepted);
+  drafter_->note_verified(share, static_cast<int32_t>(accepted));
 }
 
 // Log-probabilities of the next `count` prompt tokens, from the logits of the rows before them.
@@ -210,13 +263,17 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   }
 }
 
-void Stepper::count_step(double seconds, int64_t decode_rows, int64_t prefill_rows) {
-  cost_.observe(decode_rows, prefill_rows, seconds);
+void Stepper::count_step(std::span<const Share> shares, double seconds) {
+  int64_t num_rows = 0;
+  for (const Share& share : shares) num_rows += share.rows;
+  const int64_t num_prefill = prefill_rows(shares);
+  const auto num_decoding = std::ranges::count_if(shares, &Share::is_decode);
+  cost_.observe(num_decoding, num_prefill, seconds);
   metrics_.total_steps.add(1);
-  metrics_.total_decode_rows.add(decode_rows);
-  metrics_.total_prefill_rows.add(prefill_rows);
+  metrics_.total_decode_rows.add(num_rows - num_prefill);
+  metrics_.total_prefill_rows.add(num_prefill);
   metrics_.step_seconds.record(seconds);
-  metrics_.step_rows.record(static_cast<double>(decode_rows + prefill_rows));
+  metrics_.step_rows.record(static_cast<double>(num_rows));
 }
 
 }  // namespace stoker::engine

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/worker_pool.h"
+#include "engine/drafter.h"
 #include "engine/metrics.h"
 #include "engine/scheduler.h"
 #include "engine/step_cost.h"
@@ -29,6 +30,7 @@ struct EngineLimits {
   int64_t image_budget_bytes = -1;                      ///< of the budget; -1: plan_kv's share
   int64_t image_interval = 512;                         ///< SchedulerOptions
   std::optional<kernels::KernelPlan> kernel_plan = {};  ///< none: default_plan()
+  std::optional<DraftOptions> drafts = {};              ///< none: no drafts; only with a draft head
   // For tests.
   bool check_integrity = false;  ///< after every step; aborts on a problem
   /// Sees the logits [vocab_size] from which a sequence's next token is chosen.
@@ -65,12 +67,15 @@ class Stepper {
           const EngineLimits& limits, std::unique_ptr<KvStore> store);
 
   int64_t num_decoding() const;
-  void collect(const std::vector<Share>& shares);
-  void choose_tokens(const std::vector<Share>& shares);
+  void run(std::span<Share> shares);
+  void collect(std::span<const Share> shares);
+  std::span<const int32_t> ids_of(const Share& share);
+  void choose_tokens(std::span<const Share> shares);
+  void choose_run(const Share& share, const float* logits);
   void choose(Sequence& sequence, std::span<const float> logits);
   Result<void> take_prompt_logprobs(Sequence& sequence, int64_t count, const float* logits);
   void end(Sequence& sequence, End end, std::optional<Error> error = std::nullopt);
-  void count_step(double seconds, int64_t decode_rows, int64_t prefill_rows);
+  void count_step(std::span<const Share> shares, double seconds);
   void check() const;
 
   const Model& model_;
@@ -81,9 +86,11 @@ class Stepper {
   Metrics metrics_;
   Scheduler scheduler_;
   StepCost cost_;
+  std::optional<Drafter> drafter_;
 
   // Of the step that runs; kept for their memory.
   std::vector<Segment> batch_;
+  std::vector<int32_t> drafted_ids_;   // of the shares with drafts, one after the other
   std::vector<int64_t> wanted_;        // flat numbers of the rows whose logits are wanted
   std::vector<int64_t> first_wanted_;  // [shares + 1]: index into wanted_
   std::vector<float> logits_;

@@ -35,6 +35,7 @@ struct TokenRequest {
   std::optional<int32_t> logprobs;
   /// Of every prompt token but the first, the same; reads no cached prefix.
   std::optional<int32_t> prompt_logprobs;
+  bool speculate = true;  ///< drafts may be made for it; they change no token
 };
 
 /// How a sequence ended.
@@ -44,6 +45,8 @@ enum class End { kStopId, kLength, kCancelled, kError };
 struct Work {
   int64_t computed_tokens = 0;  ///< rows that were run, again after a preemption too
   int32_t num_preemptions = 0;
+  int64_t verified_drafts = 0;  ///< of the rows, those that were drafts,
+  int64_t accepted_drafts = 0;  ///< and of these, those that became tokens
 };
 
 /// What a request cost, so far.

@@ -32,7 +32,7 @@ void Policy::select(std::span<const Candidate> candidates, const PlainStep& step
   const Verdict verdict =
       options_.is_adaptive ? governor_.decide(step, count, costs_) : Verdict::kDraft;
   const auto keeps = [](const Candidate& candidate) { return candidate.proposal->keeps_keys; };
-  const bool all_keep = !options_.is_adaptive || governor_.keeps_keys();
+  const bool all_keep = keeps_keys();
   auto probed = std::ranges::find_if(candidates, keeps);
   if (verdict == Verdict::kDraft) {
     selected_.resize(candidates.size());

@@ -71,6 +71,9 @@ class Policy {
   };
   void observe_step(const Step& step);
 
+  /// Rows of prompts shall keep draft keys, for drafts that will be made behind them.
+  bool keeps_keys() const { return !options_.is_adaptive || governor_.keeps_keys(); }
+
   CostModel& costs() { return costs_; }
   const Governor& governor() const { return governor_; }
 

@@ -58,6 +58,7 @@ class Driver {
     limits.kv_budget_bytes =
         2 * limits.max_num_seqs * shape.slot_bytes() + limits.image_budget_bytes +
         static_cast<int64_t>(6 + seed % 6) * (shape.block_bytes() + kIndexBytesPerBlock);
+    if (seed % 2 == 0) limits.drafts = engine::DraftOptions{.is_adaptive = seed % 4 == 0};
     return {.num_threads = 1 + static_cast<int>(seed % 2), .replay = mode, .limits = limits};
   }
 
