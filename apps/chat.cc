@@ -252,6 +252,7 @@ int chat_command(const Arguments& arguments) {
   EngineOptions engine_options;
   engine_options.num_threads = options.generation.num_threads;
   engine_options.weights = options.generation.weights;
+  engine_options.speculation = options.generation.speculation;
   engine_options.max_num_seqs = 1;
   const Result<std::unique_ptr<Engine>> engine = open_engine(options.model, engine_options);
   if (!engine) return report(engine.error());

@@ -103,6 +103,19 @@ void add_weight_options(OptionParser& parser, WeightOptions* options) {
           usual + "]");
 }
 
+void add_speculation_option(OptionParser& parser, SpeculationOptions* options) {
+  parser.checked_option(
+      "--speculative-config", "auto|off|JSON",
+      [options](const std::string& text) {
+        const auto read = parse_speculative_config(text);
+        if (!read) return read.error().message;
+        *options = *read;
+        return std::string();
+      },
+      "Drafts, which change no answer: where the checkpoint has a draft head and they pay, never, "
+      "or as said, e.g. '{\"method\":\"dspark\",\"num_speculative_tokens\":5}' [auto]");
+}
+
 void add_memory_options(OptionParser& parser, EngineOptions* options) {
   parser.option("--max-num-seqs", "N", &options->max_num_seqs,
                 "Requests that run at the same time; others wait [256]");
@@ -132,6 +145,7 @@ void add_engine_options(OptionParser& parser, EngineOptions* options) {
       "--scheduling-policy", {"fcfs", "priority"},
       [options](size_t policy) { options->use_priorities = policy == 1; },
       "In the order of arrival, or of the requests' priority first [fcfs]");
+  add_speculation_option(parser, &options->speculation);
   add_threads_option(parser, &options->num_threads);
   add_weight_options(parser, &options->weights);
   options->tune_seconds = kStartTuneSeconds;  // these commands run long
@@ -164,6 +178,7 @@ void add_generation_options(OptionParser& parser, GenerationOptions* options) {
                 "The same, once for each time that it has them [0]");
   parser.option("--seed", "N", &options->sampling.seed,
                 "The same seed gives the same answer [drawn]");
+  add_speculation_option(parser, &options->speculation);
   add_threads_option(parser, &options->num_threads);
   add_weight_options(parser, &options->weights);
 }

@@ -38,6 +38,7 @@ struct GenerationOptions {
   std::optional<int32_t> max_tokens;
   int num_threads = 0;
   WeightOptions weights;
+  SpeculationOptions speculation;
 };
 void add_generation_options(OptionParser& parser, GenerationOptions* options);
 void add_threads_option(OptionParser& parser, int* num_threads);
@@ -48,6 +49,8 @@ void add_weight_options(OptionParser& parser, WeightOptions* options);
 
 /// How the engine of a command with many requests works: threads, memory, steps.
 void add_engine_options(OptionParser& parser, EngineOptions* options);
+
+void add_speculation_option(OptionParser& parser, SpeculationOptions* options);
 
 /// How much memory the state of requests has, and how it is spent.
 void add_memory_options(OptionParser& parser, EngineOptions* options);

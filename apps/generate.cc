@@ -217,6 +217,7 @@ int generate_command(const Arguments& arguments) {
   EngineOptions engine_options;
   engine_options.num_threads = options.generation.num_threads;
   engine_options.weights = options.generation.weights;
+  engine_options.speculation = options.generation.speculation;
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, engine_options);
   if (!engine) return report(engine.error());
   return answer_and_print(**engine, *std::move(request), options.json);

@@ -184,6 +184,12 @@ void OptionParser::option(const std::string& name, const std::string& value_name
   add(name, value_name, help, Count::kAtMostOnce, take_number<double>(place));
 }
 
+void OptionParser::checked_option(const std::string& name, const std::string& value_name,
+                                  const std::function<std::string(const std::string&)>& take,
+                                  const std::string& help) {
+  add(name, value_name, help, Count::kAtMostOnce, take);
+}
+
 void OptionParser::bytes(const std::string& name, int64_t* place, const std::string& help) {
   add(name, "SIZE", help, Count::kAtMostOnce, [place](const std::string& value) {
     const auto bytes = parse_bytes(value);

@@ -45,6 +45,11 @@ class OptionParser {
   void option(const std::string& name, const std::string& value_name,
               std::vector<std::string>* place, const std::string& help);
 
+  /// `take` gets the value and returns what is wrong with it, or nothing.
+  void checked_option(const std::string& name, const std::string& value_name,
+                      const std::function<std::string(const std::string&)>& take,
+                      const std::string& help);
+
   /// A number that is no number of its type, or followed by anything, is refused.
   void option(const std::string& name, const std::string& value_name, int* place,
               const std::string& help);

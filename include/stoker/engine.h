@@ -18,6 +18,7 @@
 #include "stoker/log.h"
 #include "stoker/request.h"
 #include "stoker/result.h"
+#include "stoker/speculation.h"
 #include "stoker/stats.h"
 
 namespace stoker {
@@ -77,6 +78,7 @@ struct EngineOptions {
   int64_t image_budget_bytes = -1;    ///< of the budget, for places to begin at; -1: an eighth
   int image_interval = 512;  ///< tokens between these places, a multiple of 128; 0: ends only
   BoundedReplay bounded_replay = BoundedReplay::kExact;
+  SpeculationOptions speculation = {};
   /// A store that cannot be used is logged, and the weights are packed in memory.
   WeightOptions weights = {};
   /// Told once, from any thread, if the engine stops by itself: kCorruptData where packed weights

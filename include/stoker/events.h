@@ -49,6 +49,8 @@ struct Finish {
   uint64_t seed = 0;  ///< of this choice: a request with it and n = 1 gives the same answer
   Usage usage;
   Timings timings;
+  int64_t verified_drafts = 0;  ///< drafted tokens that were run with it,
+  int64_t accepted_drafts = 0;  ///< and of these, those that are tokens of the answer
   int32_t num_preemptions = 0;  ///< times that it lost its state to others, and ran again
 };
 

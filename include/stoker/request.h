@@ -96,6 +96,7 @@ struct Request {
   std::optional<int32_t> logprobs;
   /// Event::prompt_logprobs, the same; reads no cached prefix.
   std::optional<int32_t> prompt_logprobs;
+  bool speculate = true;  ///< drafts may be made for it (stoker/speculation.h); no token changes
 };
 
 }  // namespace stoker

@@ -166,6 +166,8 @@ Finish ChoiceText::finish_of(const engine::TokenProgress& progress, engine::End 
                   splitter_ ? splitter_->num_reasoning_tokens() : 0};
   finish.timings = {cost.scheduled - cost.submitted, cost.first_token - cost.submitted,
                     cost.last_token - cost.submitted};
+  finish.verified_drafts = cost.work.verified_drafts;
+  finish.accepted_drafts = cost.work.accepted_drafts;
   finish.num_preemptions = cost.work.num_preemptions;
   return finish;
 }
@@ -187,6 +189,8 @@ void ChoiceText::log(const Finish& finish) const {
                  " cached_tokens=" + std::to_string(finish.usage.cached_tokens) +
                  " computed_tokens=" + std::to_string(finish.usage.computed_tokens) +
                  " completion_tokens=" + std::to_string(finish.usage.completion_tokens) +
+                 " verified_drafts=" + std::to_string(finish.verified_drafts) +
+                 " accepted_drafts=" + std::to_string(finish.accepted_drafts) +
                  " preemptions=" + std::to_string(finish.num_preemptions) + " queue_s=" +
                  seconds(t.queued) + " prefill_s=" + seconds(t.first_token - t.queued) +
                  " first_token_s=" + seconds(t.first_token) +

@@ -169,8 +169,39 @@ Result<void> check_options(const EngineOptions& options) {
   return {};
 }
 
+// None: no drafts.
+Result<std::optional<engine::DraftOptions>> drafts_of(const SpeculationOptions& options,
+                                                      const ModelConfig& config,
+                                                      const LogSink& log) {
+  std::optional<engine::DraftOptions> drafts;
+  if (options.mode == Speculation::kOff) return drafts;
+  if (config.num_nextn_predict_layers == 0) {
+    if (options.mode == Speculation::kAuto) {
+      if (log) log(LogLevel::kInfo, "event=no_drafts reason=\"the checkpoint has no draft head\"");
+      return drafts;
+    }
+    return invalid("speculative_config",
+                   "the checkpoint has no draft head (mtp.*): expected off or auto");
+  }
+  const int32_t most = config.dspark_block_size;
+  if (options.num_speculative_tokens && *options.num_speculative_tokens > most) {
+    return invalid("speculative_config.num_speculative_tokens",
+                   "num_speculative_tokens: expected 1 to " + std::to_string(most) +
+                       ", the checkpoint's dspark_block_size, found " +
+                       std::to_string(*options.num_speculative_tokens));
+  }
+  if (options.num_speculative_tokens && *options.num_speculative_tokens < 1) {
+    return invalid("speculative_config.num_speculative_tokens",
+                   "num_speculative_tokens: expected at least 1, found " +
+                       std::to_string(*options.num_speculative_tokens));
+  }
+  drafts = engine::DraftOptions{.num_drafts = options.num_speculative_tokens.value_or(most),
+                                .is_adaptive = options.enable_adaptive_verification};
+  return drafts;
+}
+
 void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& plan, int num_threads,
-                const std::string& plan_source) {
+                const std::string& plan_source, const std::optional<engine::DraftOptions>& drafts) {
   constexpr const char* kModes[] = {"off", "exact", "compact"};
   log(LogLevel::kInfo,
       "event=loaded model=" + loaded.info().name + " path=" + loaded.info().path +
@@ -182,6 +213,7 @@ void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& pla
           " max_num_seqs=" + std::to_string(plan.num_slots) +
           " image_units=" + std::to_string(plan.num_image_units) +
           " bounded_replay=" + kModes[static_cast<size_t>(loaded.model().replay().mode)] +
+          " drafts=" + (drafts ? std::to_string(drafts->num_drafts) : "off") +
           " unused_tensors=" + std::to_string(loaded.checkpoint().unused().size()));
 }
 
@@ -204,8 +236,11 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
   limits.image_interval = options.image_interval;
   TRY_ASSIGN(const EnginePlan plan, engine_plan(num_threads, options));
   limits.kernel_plan = plan.plan;
+  TRY_ASSIGN(limits.drafts,
+             drafts_of(options.speculation, loaded->checkpoint().config(), options.log));
   TRY_ASSIGN(auto loop, engine::StepLoop::create(loaded->model(), num_threads, limits));
-  if (options.log) log_loaded(options.log, *loaded, loop->plan(), num_threads, plan.source);
+  if (options.log)
+    log_loaded(options.log, *loaded, loop->plan(), num_threads, plan.source, limits.drafts);
   return std::unique_ptr<Engine>(
       std::make_unique<LocalEngine>(std::move(loaded), std::move(loop), options));
 }

@@ -275,6 +275,11 @@ Result<void> read_ignore_eos(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_speculate(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.speculate, bool_of(value, "speculate"));
+  return {};
+}
+
 Result<void> read_n(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.request.n, count_of(value, "n", 1, kMaxChoices));
   return {};

@@ -55,6 +55,8 @@ constexpr Field kFields[] = {
      "so many of the likeliest with each; only with `logprobs: true`"},
     {"prompt_logprobs", true, true, read_prompt_logprobs, "int from 0 to 20",
      "of the prompt's tokens; only without `stream`"},
+    {"speculate", true, true, read_speculate, "bool",
+     "false: no drafts are made for it; its answer is the same"},
     {"stream", true, true, read_stream, "bool", ""},
     {"stream_options", true, true, read_stream_options, "{include_usage, continuous_usage_stats}",
      "bools; only with `stream: true`"},

@@ -146,6 +146,8 @@ const Case kCommonCases[] = {
     {R"("min_tokens":-1)", "min_tokens"},
     {R"("ignore_eos":true)", nullptr},
     {R"("ignore_eos":1)", "ignore_eos"},
+    {R"("speculate":false)", nullptr},
+    {R"("speculate":0)", "speculate"},
     {R"("stop_token_ids":[1])", nullptr},
     {R"("stop_token_ids":[])", nullptr},
     {R"("stop_token_ids":["1"])", "stop_token_ids[0]"},
