@@ -160,10 +160,11 @@ std::span<float> moe(Step& step, int32_t layer, std::span<const float> x) {
   const Hidden h{step.floats(all * width).data(), step.floats(all * width).data(),
                  step.floats(all * hidden).data()};
   expand_all(step, w, x, routes, h);
+  const kernels::Kernels& level = *step.work.plan().rest;
   step.work.pool().run(all, [&](int64_t i, int /*worker*/) {
     const float* scale = i < places ? &routes.weight[static_cast<size_t>(i)] : nullptr;
     float* gate = h.gate + i * width;
-    kernels::swiglu(gate, h.up + i * width, width, c.swiglu_limit, scale, gate);
+    level.swiglu(gate, h.up + i * width, width, c.swiglu_limit, scale, gate);
   });
   reduce_all(step, w, routes, h);
   step.for_each_row([&](int64_t row, int /*worker*/) {

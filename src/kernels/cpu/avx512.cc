@@ -6,6 +6,7 @@
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/score_keys.h"
 #include "kernels/cpu/simd512.h"
+#include "kernels/cpu/swiglu_rows.h"
 
 namespace stoker::kernels {
 namespace {
@@ -20,6 +21,7 @@ const Kernels kAvx512Kernels{Isa::kAvx512,
                              parts_product<Level>,
                              attend_rows<Level>,
                              score_keys<Level>,
-                             find_above<Level>};
+                             find_above<Level>,
+                             swiglu_row<Level>};
 
 }  // namespace stoker::kernels

@@ -7,6 +7,7 @@
 #include "kernels/cpu/panel_product.h"
 #include "kernels/cpu/score_keys.h"
 #include "kernels/cpu/simd512.h"
+#include "kernels/cpu/swiglu_rows.h"
 
 namespace stoker::kernels {
 namespace {
@@ -21,6 +22,7 @@ const Kernels kAvx512Bf16Kernels{Isa::kAvx512Bf16,
                                  parts_product<Plain>,
                                  attend_rows<Level>,
                                  score_keys<Level>,
-                                 find_above<Plain>};
+                                 find_above<Plain>,
+                                 swiglu_row<Level>};
 
 }  // namespace stoker::kernels

@@ -63,10 +63,13 @@ int64_t padded_steps(WeightFormat format, bool bf16_pairs, int64_t cols) {
   return (steps + kRunSteps - 1) / kRunSteps * kRunSteps;
 }
 
-// Column k of the arranged row.
-int64_t source_column(WeightFormat format, int64_t k) {
-  if (format != WeightFormat::kFp4Panel) return k;
-  return k / 8 * 8 + k % 2 * 4 + k % 8 / 2;  // 0, 4, 1, 5, 2, 6, 3, 7
+// Columns 0, 4, 1, 5, 2, 6, 3, 7 of each eight; count is a multiple of 8.
+void in_order_of_fp4(uint16_t* values, int64_t count) {
+  for (int64_t first = 0; first < count; first += 8) {
+    uint16_t own[8];
+    std::copy_n(values + first, 8, own);
+    for (int64_t k = 0; k < 8; ++k) values[first + k] = own[k % 2 * 4 + k / 2];
+  }
 }
 
 }  // namespace
@@ -103,22 +106,23 @@ void arrange(WeightFormat format, bool bf16_pairs, const float* x, int64_t cols,
              int64_t rows, float* out) {
   const int64_t steps = padded_steps(format, bf16_pairs, cols);
   const bool pairs = is_pair_format(format);
+  const int64_t columns = pairs && bf16_pairs ? 2 * kRunSteps : kRunSteps;
   for (int64_t run = 0; run < steps / kRunSteps; ++run) {
     float* to = out + (run * rows + row) * kRunSteps;
-    const int64_t columns = pairs && bf16_pairs ? 2 * kRunSteps : kRunSteps;
-    const int64_t first = run * columns;
-    const int64_t count = std::min(columns, cols - first);
+    const float* from = x + run * columns;
+    const int64_t count = std::min(columns, cols - run * columns);
     if (!pairs) {
-      std::copy_n(x + first, count, to);
+      std::copy_n(from, count, to);
       std::fill(to + count, to + kRunSteps, 0.0F);
-    } else if (bf16_pairs) {
-      auto* halves = reinterpret_cast<uint8_t*>(to);
-      for (int64_t k = 0; k < count; ++k) {
-        const uint16_t value = bf16_encode(x[first + source_column(format, k)]);
-        __builtin_memcpy(halves + 2 * k, &value, sizeof value);
-      }
+      continue;
+    }
+    uint16_t values[2 * kRunSteps];
+    for (int64_t k = 0; k < count; ++k) values[k] = bf16_encode(from[k]);
+    if (format == WeightFormat::kFp4Panel) in_order_of_fp4(values, count);
+    if (bf16_pairs) {
+      __builtin_memcpy(to, values, static_cast<size_t>(count) * sizeof(uint16_t));
     } else {
-      for (int64_t k = 0; k < count; ++k) to[k] = bf16_round(x[first + source_column(format, k)]);
+      for (int64_t k = 0; k < count; ++k) to[k] = bf16_decode(values[k]);
     }
   }
 }

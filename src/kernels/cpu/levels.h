@@ -112,6 +112,9 @@ struct Kernels {
   /// may be the scores themselves, from count <= begin on. Returns where it stopped.
   int64_t (*find_above)(const float* scores, int64_t begin, int64_t n, float threshold,
                         const ScoreList& list, int64_t& count) = nullptr;
+  /// kernels/moe.h, swiglu.
+  void (*swiglu)(const float* gate, const float* up, int64_t n, float limit, const float* scale,
+                 float* hidden) = nullptr;
 };
 
 extern const Kernels kAvx2Kernels;

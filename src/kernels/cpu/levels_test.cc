@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "kernels/attend.h"
 #include "kernels/choose.h"
 #include "kernels/index.h"
+#include "kernels/moe.h"
 #include "kernels/product.h"
 #include "support/golden.h"
 #include "tensor/formats.h"
@@ -414,6 +416,34 @@ TEST_P(LevelsTest, ChoiceOfTheBest) {
         want_blocks.resize(static_cast<size_t>(
             candidate_blocks(scores.data(), n, k, 8, best.data(), want_blocks.data())));
         EXPECT_EQ(blocks, want_blocks) << n << " scores in order " << order << ", " << k;
+      }
+    }
+  }
+}
+
+TEST_P(LevelsTest, SwigluOfARow) {
+  Random random(9);
+  const float special[] = {0.0F, -0.0F, 10,     -10,      87.5F,    -87.5F,
+                           100,  -100,  1e-38F, INFINITY, -INFINITY};
+  for (const int64_t n : {1, 7, 16, 33, 192}) {
+    std::vector<float> gate, up;
+    for (int64_t i = 0; i < n; ++i) {
+      gate.push_back(random.below(4) == 0 ? special[random.below(11)] : 8 * random.normal());
+      up.push_back(random.below(4) == 0 ? special[random.below(11)] : 8 * random.normal());
+    }
+    gate.front() = NAN;
+    for (const float limit : {0.0F, 10.0F}) {
+      const float scale = 0.37F;
+      for (const float* factor : {static_cast<const float*>(nullptr), &scale}) {
+        std::vector<float> expected(gate.size());
+        swiglu(gate.data(), up.data(), n, limit, factor, expected.data());
+        std::vector<float> found = gate;  // in place
+        kernels_of(GetParam()).swiglu(found.data(), up.data(), n, limit, factor, found.data());
+        for (size_t i = 0; i < found.size(); ++i) {
+          if (std::isnan(expected[i]) && std::isnan(found[i])) continue;
+          EXPECT_EQ(std::bit_cast<uint32_t>(found[i]), std::bit_cast<uint32_t>(expected[i]))
+              << "gate " << gate[i] << ", up " << up[i] << ", limit " << limit;
+        }
       }
     }
   }

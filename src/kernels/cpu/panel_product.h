@@ -388,13 +388,17 @@ void parts_product(const PartsJob& job) {
             acc[i][v] = L::add_product(L::load(rows[i] + at), value, acc[i][v]);
         }
       }
-      for (int i = 0; i < kTogether && row + i < job.rows; ++i) {
-        float parts[kNumParts];
-        for (int v = 0; v < kVecs; ++v) L::store(parts + v * L::kLanes, acc[i][v]);
-        float sum = parts[0];
-        for (int part = 1; part < kNumParts; ++part) sum = sum + parts[part];
-        job.y[r * job.y_stride + row + i] = sum;
+      float parts[kTogether][kNumParts];
+      for (int i = 0; i < kTogether; ++i) {
+        for (int v = 0; v < kVecs; ++v) L::store(parts[i] + v * L::kLanes, acc[i][v]);
       }
+      float sum[kTogether];  // side by side: each waits for its own additions alone
+      for (int i = 0; i < kTogether; ++i) sum[i] = parts[i][0];
+      for (int part = 1; part < kNumParts; ++part) {
+        for (int i = 0; i < kTogether; ++i) sum[i] = sum[i] + parts[i][part];
+      }
+      for (int i = 0; i < kTogether && row + i < job.rows; ++i)
+        job.y[r * job.y_stride + row + i] = sum[i];
     }
   }
 }
