@@ -18,6 +18,7 @@ namespace stoker::bench {
 /// What bench/run says.
 struct Setup {
   std::string model;  ///< directory of a checkpoint without a tokenizer
+  std::string slice;  ///< of one at the released widths; empty: what needs it is left out
   int num_threads = 1;
   bool quick = false;  ///< small sizes: shows that it works, its figures mean nothing
 };
@@ -84,5 +85,7 @@ Result<Json> replay(const Setup& setup);
 Result<Json> decode(const Setup& setup);
 /// Memory and time of a step, by tenths of 10,000 steps in which requests come and go.
 Result<Json> steady(const Setup& setup);
+/// Tokens a second with and without drafts, of the demo and of the slice.
+Result<Json> drafts(const Setup& setup);
 
 }  // namespace stoker::bench

@@ -19,15 +19,13 @@ struct Benchmark {
   Result<Json> (*run)(const Setup&);
 };
 
-constexpr Benchmark kAll[] = {{"throughput", throughput},
-                              {"prefix", prefix},
-                              {"replay", replay},
-                              {"decode", decode},
-                              {"steady", steady}};
+constexpr Benchmark kAll[] = {{"throughput", throughput}, {"prefix", prefix}, {"replay", replay},
+                              {"decode", decode},         {"steady", steady}, {"drafts", drafts}};
 
 constexpr const char* kUsage =
-    "usage: engine_bench --model DIR --out FILE [--threads N] [--quick] [NAME...]\n"
-    "Names: throughput prefix replay decode steady; all without a name. Progress on standard "
+    "usage: engine_bench --model DIR --out FILE [--slice DIR] [--threads N] [--quick] [NAME...]\n"
+    "Names: throughput prefix replay decode steady drafts; all without a name. Progress on "
+    "standard "
     "error,\n"
     "figures as JSON in FILE.\n";
 
@@ -54,6 +52,8 @@ std::optional<Arguments> parse(std::span<char*> words) {
       out.setup.quick = true;
     } else if (word == "--model" && has_value) {
       out.setup.model = words[++i];
+    } else if (word == "--slice" && has_value) {
+      out.setup.slice = words[++i];
     } else if (word == "--out" && has_value) {
       out.out = words[++i];
     } else if (word == "--threads" && has_value) {

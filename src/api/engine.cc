@@ -39,7 +39,7 @@ LogSink one_at_a_time(const LogSink& log) {
 }
 
 // The sequences of a request: alike but for their seeds. What is told of the prompt is told once.
-std::vector<engine::TokenRequest> choices_of(engine::TokenRequest request, int32_t n) {
+std::vector<engine::TokenRequest> choices_of(const engine::TokenRequest& request, int32_t n) {
   std::vector<engine::TokenRequest> choices(static_cast<size_t>(n), request);
   for (size_t j = 1; j < choices.size(); ++j) {
     choices[j].seed = sampling::choice_seed(request.seed, j);
@@ -93,7 +93,7 @@ class LocalEngine final : public Engine {
                             {static_cast<int32_t>(tokens_of.prompt.size()), std::move(request.stop),
                              request.include_stop_str_in_output, std::move(request.stop_token_ids),
                              request.min_tokens, prompt.is_chat, prompt.thinking, log_}};
-    std::vector<engine::TokenRequest> choices = choices_of(std::move(tokens_of), request.n);
+    std::vector<engine::TokenRequest> choices = choices_of(tokens_of, request.n);
     for (const engine::TokenRequest& choice : choices) start.seeds.push_back(choice.seed);
     const auto tell = [news, ready = std::move(ready)] {
       news->set();

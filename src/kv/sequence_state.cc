@@ -174,8 +174,10 @@ int64_t SequenceState::entries_together(size_t source, int64_t entry) const {
 
 float* SequenceState::open_row(size_t source, int64_t position) const {
   const KvShape& shape = store_->shape();
+  const int64_t rows = shape.open_rows(source);
+  CHECK(rows > 0, "only a source with groups of several tokens has an open one");
   return reinterpret_cast<float*>(slot() + shape.open_group_offset(source)) +
-         position % shape.open_rows(source) * shape.head_dim;
+         position % rows * shape.head_dim;
 }
 
 float* SequenceState::open_kv(size_t source, int64_t position) {

@@ -1,6 +1,6 @@
-// What steps and draft rounds cost on this machine: measured at the start, corrected by all that
-// are run. Only ratios matter to those who ask, so what slows everything down at once moves one
-// factor and leaves the curves alone.
+// What steps and draft rounds cost on this machine, as far as they were run: every one counts. Only
+// ratios matter to those who ask, so what slows everything down at once moves one factor and leaves
+// the curves alone.
 #pragma once
 
 #include <cstddef>

@@ -57,15 +57,25 @@ Verdict Governor::decide(const PlainStep& step, int64_t num_candidates, const Co
     --blocked_steps_;
     return Verdict::kNone;
   }
+  // What drafts are compared with comes first.
+  if (step.other_seconds == 0 && !costs.knows_step(step.rows)) return Verdict::kRest;
   if (!costs.is_known() || probes_left_ > 0) return Verdict::kProbe;
   if (num_recent_ > 0 && predicted_gain(step, num_candidates, costs) > (is_on_ ? 1.0 : kWorth)) {
+    if (!is_on_) steps_on_ = 0;
     is_on_ = true;
+    ++steps_on_;
     steps_off_ = 0;
     if (--steps_until_rest_ > 0) return Verdict::kDraft;
     steps_until_rest_ = kStepsPerRest;
     return Verdict::kRest;
   }
-  if (is_on_) switch_off(Loss::kPredicted);
+  if (is_on_) {
+    switch_off(Loss::kPredicted);
+    if (steps_on_ < kStepsPerCheck) {  // what switched them on was an error
+      block();
+      return Verdict::kNone;
+    }
+  }
   ++steps_off_;
   return can_look(0, costs) ? Verdict::kProbe : Verdict::kNone;
 }
@@ -107,13 +117,18 @@ void Governor::note_drafted_step(int64_t plain_tokens, int64_t tokens, double se
   gained_seconds_ = drafted_seconds_ = 0;
   if (loses) {
     switch_off(Loss::kMeasured);
-    num_recent_ = next_recent_ = 0;
-    saved_up_ = 0;
-    blocked_steps_ = next_block_;
-    next_block_ = std::min(2 * next_block_, kLongestBlock);
+    block();
   } else {
     next_block_ = kFirstBlock;
   }
+}
+
+// No drafts and no looks for a while, longer each time.
+void Governor::block() {
+  num_recent_ = next_recent_ = 0;
+  saved_up_ = 0;
+  blocked_steps_ = next_block_;
+  next_block_ = std::min(2 * next_block_, kLongestBlock);
 }
 
 void Governor::switch_off(Loss loss) {

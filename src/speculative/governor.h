@@ -64,6 +64,7 @@ class Governor {
 
   double predicted_gain(const PlainStep& step, int64_t num_candidates, const CostModel& costs);
   void switch_off(Loss loss);
+  void block();
 
   const size_t num_drafts_;
   const int64_t max_rows_;
@@ -75,6 +76,7 @@ class Governor {
   size_t next_recent_ = 0;
 
   bool is_on_ = false;
+  int64_t steps_on_ = 0;
   int64_t steps_off_ = 0;
   int64_t steps_until_rest_ = 0;
   int64_t blocked_steps_ = 0;  // still

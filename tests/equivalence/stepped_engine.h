@@ -38,6 +38,7 @@ class Models {
   static const Models& get(const std::string& name);
 
   const Model& model(ReplayMode mode) const { return loaded_[static_cast<size_t>(mode)]->model(); }
+  const LoadedModel& loaded(ReplayMode mode) const { return *loaded_[static_cast<size_t>(mode)]; }
   int32_t vocab_size() const { return loaded_[0]->info().vocab_size; }
 
  private:
