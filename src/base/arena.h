@@ -11,6 +11,8 @@
 
 namespace stoker {
 
+class WorkerPool;
+
 /// Not thread-safe; movable, and pieces stay where they are. Pieces are aligned to 64 bytes, the
 /// first one to 2 MiB; memory that was not given out before is zero. Pieces are not initialised
 /// again; they stay valid until the arena is wound back past them.
@@ -19,6 +21,8 @@ class Arena {
   /// Memory that is there, and touched, from the start. More is allocated when it is asked for, and
   /// kept.
   explicit Arena(int64_t bytes);
+  /// The same; all threads of the pool touch it, which for much memory is most of the time.
+  Arena(int64_t bytes, WorkerPool& pool);
 
   template <class T>
   std::span<T> take(int64_t count) {
@@ -46,7 +50,7 @@ class Arena {
     std::unique_ptr<std::byte, Free> memory;
     int64_t bytes = 0;
   };
-  static Chunk allocate(int64_t bytes);
+  static Chunk allocate(int64_t bytes, WorkerPool* pool);  // may be null: the caller touches it
   std::byte* take_bytes(int64_t bytes);
 
   std::vector<Chunk> chunks_;

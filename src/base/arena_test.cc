@@ -1,8 +1,14 @@
 #include "base/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "base/worker_pool.h"
 
 namespace stoker {
 namespace {
@@ -17,6 +23,31 @@ TEST(Arena, PiecesAreAlignedAndApart) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(a.data()) % 64, 0U);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(b.data()) % 64, 0U);
   EXPECT_GE(reinterpret_cast<uintptr_t>(b.data()), reinterpret_cast<uintptr_t>(a.data() + 3));
+}
+
+// Pages of a span that begins on a page, and those of them that are in memory.
+struct Pages {
+  explicit Pages(std::span<uint8_t> memory) {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGE_SIZE));
+    std::vector<unsigned char> there(memory.size() / page);
+    num_pages = static_cast<int64_t>(there.size());
+    if (::mincore(memory.data(), there.size() * page, there.data()) == 0)
+      num_there = std::ranges::count_if(there, [](unsigned char at) { return (at & 1) != 0; });
+  }
+  int64_t num_pages = 0;
+  int64_t num_there = 0;
+};
+
+TEST(Arena, AllIsTouchedByOneThreadOrMore) {
+  constexpr int64_t kBytes = int64_t{37} << 20;  // pieces of 16 MiB, and a rest
+  WorkerPool pool(3);
+  Arena arenas[] = {Arena(kBytes), Arena(kBytes, pool)};
+  for (Arena& arena : arenas) {
+    const std::span<uint8_t> all = arena.take<uint8_t>(kBytes);
+    const Pages pages(all);
+    EXPECT_EQ(pages.num_there, pages.num_pages);
+    EXPECT_EQ(std::ranges::count(all, 0), kBytes);
+  }
 }
 
 TEST(Arena, GivesTheSameMemoryAfterWindingBack) {

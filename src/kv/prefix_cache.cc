@@ -27,7 +27,8 @@ PrefixCache::PrefixCache(KvStore& store, int64_t late_rows)
     : store_(store),
       late_rows_(late_rows),
       nodes_(static_cast<size_t>(store.plan().num_blocks)),
-      ids_(static_cast<size_t>(store.plan().num_blocks * kBlockTokens)),
+      ids_(std::make_unique_for_overwrite<int32_t[]>(
+          static_cast<size_t>(store.plan().num_blocks * kBlockTokens))),
       buckets_(std::bit_ceil(static_cast<size_t>(store.plan().num_blocks) + 1), kNone),
       // Nobody outside can make ids whose hashes meet.
       next_root_hash_(static_cast<uint64_t>(std::random_device()()) << 32 |
@@ -57,7 +58,7 @@ void PrefixCache::open(PrefixPath& path, const std::string& salt) {
 }
 
 std::span<const int32_t> PrefixCache::ids_of(int32_t node) const {
-  return std::span(ids_).subspan(static_cast<size_t>(node) * kBlockTokens, kBlockTokens);
+  return {ids_.get() + static_cast<int64_t>(node) * kBlockTokens, kBlockTokens};
 }
 
 // The chain hash of the sequence's block number `block`, which its tokens fill.
@@ -167,7 +168,7 @@ int32_t PrefixCache::add_node(int32_t parent, uint64_t hash, std::span<const int
   nodes_[static_cast<size_t>(node)] = {
       .parent = parent, .block = block, .hash = hash, .next_in_bucket = bucket, .is_live = true};
   bucket = node;
-  std::ranges::copy(ids, ids_.begin() + static_cast<int64_t>(node) * kBlockTokens);
+  std::ranges::copy(ids, ids_.get() + static_cast<int64_t>(node) * kBlockTokens);
   if (parent >= 0) {
     ++nodes_[static_cast<size_t>(parent)].num_children;
   } else {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -155,8 +156,9 @@ class PrefixCache {
 
   KvStore& store_;
   const int64_t late_rows_;
-  std::vector<Node> nodes_;       // [num_blocks]
-  std::vector<int32_t> ids_;      // [num_blocks, kBlockTokens]
+  std::vector<Node> nodes_;  // [num_blocks]
+  // [num_blocks, kBlockTokens]; like the blocks, in no memory before they are used.
+  const std::unique_ptr<int32_t[]> ids_;
   std::vector<int32_t> free_;     // nodes
   std::vector<int32_t> buckets_;  // first node of each; a power of two
   std::vector<Image> images_;     // dense

@@ -283,7 +283,7 @@ ModelWeights PackedLayout::weights_in(const uint8_t* packed) const {
 PackedWeights PackedWeights::make(const ModelWeights& from, WorkerPool& pool,
                                   const PackProgress& progress) {
   const PackedLayout layout = PackedLayout::of(from, pool);
-  PackedWeights out(layout.bytes());
+  PackedWeights out(layout.bytes(), pool);
   uint8_t* const memory = out.memory_.take<uint8_t>(layout.bytes()).data();
   const auto packed = layout.pack(
       pool,

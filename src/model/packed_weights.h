@@ -83,7 +83,7 @@ class PackedWeights {
   const ModelWeights& weights() const { return *weights_; }
 
  private:
-  explicit PackedWeights(int64_t bytes) : memory_(bytes) {}
+  PackedWeights(int64_t bytes, WorkerPool& pool) : memory_(bytes, pool) {}
 
   Arena memory_;
   std::unique_ptr<const ModelWeights> weights_;

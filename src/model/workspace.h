@@ -20,7 +20,7 @@ class Workspace {
       : pool_(pool),
         plan_(plan),
         max_rows_(max_rows),
-        arena_(bytes_for(config, pool.num_threads(), max_rows)) {}
+        arena_(bytes_for(config, pool.num_threads(), max_rows), pool) {}
 
   /// Bytes that a step of that many rows takes at most, where its sequences are not long; scores of
   /// index keys come on top.
