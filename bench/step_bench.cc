@@ -1,5 +1,6 @@
 // Steps of a model at the released widths against the limits of this machine, by the rows of
-// docs/performance.md: step_bench MODEL, a checkpoint of tools/make_slice.
+// docs/performance.md: step_bench MODEL STORE, a checkpoint of tools/make_slice and a folder for
+// its packed weights.
 //
 // The limit of a step is reading the weights that it reads once, or the multiplications that it
 // does, whichever takes longer; what it reads and multiplies is noted by its kernels.
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "bench/made_records.h"
 #include "bench/rows.h"
+#include "bench/start_rows.h"
 #include "support/watched_kernels.h"
 
 namespace stoker::bench {
@@ -187,8 +189,8 @@ void add_all(const Model& model) {
 int main(int argc, char** argv) {
   using namespace stoker;  // NOLINT(google-build-using-namespace): main only
   benchmark::Initialize(&argc, argv);
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: step_bench [--benchmark_...] MODEL\n");
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: step_bench [--benchmark_...] MODEL STORE\n");
     return 2;
   }
   const auto loaded = LoadedModel::load(argv[1], {.num_threads = bench::kThreads,
@@ -199,6 +201,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   bench::add_all((*loaded)->model());
+  bench::add_start_rows(argv[1], argv[2], bench::kThreads);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;
