@@ -119,6 +119,8 @@ void add_speculation_option(OptionParser& parser, SpeculationOptions* options) {
 void add_memory_options(OptionParser& parser, EngineOptions* options) {
   parser.option("--max-num-seqs", "N", &options->max_num_seqs,
                 "Requests that run at the same time; others wait [256]");
+  parser.option("--max-num-batched-tokens", "N", &options->max_num_batched_tokens,
+                "Tokens of one step at most [1024]");
   parser.bytes("--kv-budget", &options->kv_budget_bytes,
                "Memory for the state of all requests and the prefix cache [a half of what is left "
                "beside the weights]");
@@ -139,8 +141,6 @@ void add_engine_options(OptionParser& parser, EngineOptions* options) {
       "--prefix-cache-retention-interval", "N", &options->image_interval,
       "Tokens between places where a cached prefix can be taken up, a multiple of 128; 0: "
       "at ends of prompts and answers alone [512]");
-  parser.option("--max-num-batched-tokens", "N", &options->max_num_batched_tokens,
-                "Tokens of one step at most [1024]");
   parser.choice(
       "--scheduling-policy", {"fcfs", "priority"},
       [options](size_t policy) { options->use_priorities = policy == 1; },

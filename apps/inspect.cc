@@ -119,7 +119,9 @@ std::string plan_text(const StatePlan& plan) {
                                    " to " + std::to_string(plan.num_image_units) + ", " +
                                    size_text(plan.num_image_units * plan.image_unit_bytes) +
                                    ", and " + size_text(plan.index_bytes) + " to find them") +
-      row("in use", size_text(plan.total_bytes));
+      row("in use", size_text(plan.total_bytes)) +
+      row("beside it", size_text(plan.workspace_bytes) + " to compute steps of " +
+                           std::to_string(plan.max_step_rows) + " tokens");
   for (const auto& [tokens, sequences] : plan.fits)
     text += row("sequences of " + std::to_string(tokens), std::to_string(sequences));
   return text;
@@ -146,6 +148,8 @@ std::string plan_json(const StatePlan& plan) {
              .add("image_unit_bytes", std::to_string(plan.image_unit_bytes))
              .add("units_of_an_image", std::to_string(plan.units_of_an_image))
              .add("index_bytes", std::to_string(plan.index_bytes))
+             .add("workspace_bytes", std::to_string(plan.workspace_bytes))
+             .add("max_step_rows", std::to_string(plan.max_step_rows))
              .add("fits", json_array(fits))
              .text() +
          "\n";
@@ -176,6 +180,7 @@ int inspect_command(const Arguments& arguments) {
   parser.flag("--json", &json, "Print one object");
   parser.flag("--plan", &plan, "Show how --kv-budget would be spent, as serve does");
   add_memory_options(parser, &options);
+  add_threads_option(parser, &options.num_threads);
   if (const auto code = parser.parse(arguments)) return *code;
   if (plan && options.kv_budget_bytes == 0)
     return parser.refuse("--plan: expected --kv-budget SIZE too");

@@ -47,6 +47,8 @@ struct StatePlan {
   int64_t image_unit_bytes = 0;   ///< of each
   int32_t units_of_an_image = 0;  ///< at the end of a prompt or an answer; one in their middle
   int64_t index_bytes = 0;        ///< what the prefix cache knows of the blocks
+  int64_t workspace_bytes = 0;    ///< beside the budget: what a step of max_step_rows computes in
+  int64_t max_step_rows = 0;      ///< tokens of a step at most
   std::vector<std::pair<int64_t, int64_t>>
       fits;  ///< lengths in tokens, up to the context, and how many sequences of each fit
 };

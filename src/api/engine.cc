@@ -230,7 +230,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;
   limits.kv_budget_bytes = state_budget(options, *loaded);
-  limits.max_step_rows = std::max(options.max_num_batched_tokens, options.max_num_seqs);
+  limits.max_step_rows = max_step_rows(options);
   limits.prefix_cache = options.prefix_caching;
   limits.image_budget_bytes = options.image_budget_bytes;
   limits.image_interval = options.image_interval;

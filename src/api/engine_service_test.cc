@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
+#include "model/workspace.h"
 #include "stoker/engine.h"
 #include "stoker/inspect.h"
 
@@ -197,6 +199,26 @@ TEST(EngineService, RefusesWhatItCannotHonour) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << refused.error().message;
   }
+}
+
+// What steps compute in is told beside the budget, by the arithmetic that allocates it.
+TEST(EngineService, ThePlanTellsWhatStepsComputeIn) {
+  EngineOptions options;
+  options.kv_budget_bytes = 400'000;
+  options.max_num_seqs = 4;
+  options.num_threads = 3;
+  const auto config = read_config(*resolve_model("demo"));
+  ASSERT_TRUE(config) << config.error().message;
+  const auto workspace_is = [&](int32_t batched_tokens, int64_t rows) {
+    options.max_num_batched_tokens = batched_tokens;
+    const auto plan = plan_state("demo", options);
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_EQ(plan->max_step_rows, rows);
+    EXPECT_EQ(plan->workspace_bytes, Workspace::bytes_for(*config, 3, rows));
+    EXPECT_LE(plan->total_bytes, plan->budget_bytes) << "it is beside the budget";
+  };
+  workspace_is(1000, 1000);
+  workspace_is(2, 4);  // each sequence can have a row
 }
 
 // What the plan says is what the engine has: requests fill it to the last block.

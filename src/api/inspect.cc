@@ -7,6 +7,7 @@
 #include "base/mapped_file.h"
 #include "base/try.h"
 #include "checkpoint/checkpoint.h"
+#include "model/workspace.h"
 #include "tokenizer/tokenizer.h"
 
 namespace stoker {
@@ -108,6 +109,7 @@ Result<Inspection> inspect(const std::string& model) {
 
 Result<StatePlan> plan_state(const std::string& model, const EngineOptions& options) {
   TRY_ASSIGN(const std::string path, resolve_model(model));
+  TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
   TRY_ASSIGN(ModelConfig config, read_config(path));
   // Where weights are there, they may lack the draft head.
   if (const auto survey = Checkpoint::survey(path); survey && survey->config)
@@ -128,6 +130,8 @@ Result<StatePlan> plan_state(const std::string& model, const EngineOptions& opti
   out.image_unit_bytes = shape.image_unit_bytes();
   out.units_of_an_image = shape.has_late_rings() ? 2 : 1;
   out.index_bytes = plan.index_bytes;
+  out.max_step_rows = max_step_rows(options);
+  out.workspace_bytes = Workspace::bytes_for(config, num_threads, out.max_step_rows);
   const int64_t context = config.max_position_embeddings;
   for (int64_t tokens = 1024; tokens < context; tokens *= 8)
     out.fits.emplace_back(tokens, plan.sequences_of(tokens));

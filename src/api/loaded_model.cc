@@ -37,6 +37,10 @@ KvBudget budget_of(const EngineOptions& options) {
           .image_bytes = options.image_budget_bytes};
 }
 
+int32_t max_step_rows(const EngineOptions& options) {
+  return std::max(options.max_num_batched_tokens, options.max_num_seqs);
+}
+
 Result<int> threads_to_use(int asked) {
   if (asked < 0 || asked > kMaxThreads) {
     return Error{ErrorCode::kInvalidArgument,

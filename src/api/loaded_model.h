@@ -84,6 +84,9 @@ Result<Replay> replay_of(const ModelConfig& config, BoundedReplay asked);
 /// What the options say of memory.
 KvBudget budget_of(const EngineOptions& options);
 
+/// Rows of a step at most: each sequence can have one.
+int32_t max_step_rows(const EngineOptions& options);
+
 /// Threads to compute with: `asked`, or the usable cores for 0. Error: kInvalidArgument beyond [0,
 /// 1024].
 Result<int> threads_to_use(int asked);

@@ -203,6 +203,11 @@ def test_plan():
                                   "--no-enable-prefix-caching"))
     assert without["num_image_units"] == without["index_bytes"] == 0 and without["num_blocks"] > told["num_blocks"]
     assert told["num_tokens"] == told["num_blocks"] * told["block_tokens"]
+    assert told["max_step_rows"] == 1024
+    few = json.loads(run_well("inspect", "demo", "--plan", "--kv-budget", "1MiB", "--max-num-batched-tokens", "512",
+                              "--max-num-seqs", "4", "--json"))
+    assert few["max_step_rows"] == 512 and few["total_bytes"] == told["total_bytes"]
+    assert 0 < few["workspace_bytes"] < told["workspace_bytes"]
     for fit in told["fits"]:
         blocks = -(-fit["tokens"] // told["block_tokens"])
         assert fit["sequences"] == min(4, told["num_blocks"] // blocks)
