@@ -1,15 +1,12 @@
 #include "base/machine.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <fstream>
-#include <set>
 #include <string_view>
-#include <utility>
 
 namespace stoker {
 namespace {
@@ -100,18 +97,11 @@ int64_t least_limit(const std::filesystem::path& root, const std::filesystem::pa
 }
 
 int usable_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
-  std::set<std::pair<int64_t, int64_t>>
-      cores;  // (package, core): the hyper-threads of a core are one
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mask)) continue;
-    const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    cores.emplace(number_in(topology + "physical_package_id", 0),
-                  number_in(topology + "core_id", cpu));
-  }
-  const auto num_cores = static_cast<int64_t>(cores.size());
+  return usable_cores(core_map(allowed_processors()));
+}
+
+int usable_cores(const CoreMap& map) {
+  const auto num_cores = static_cast<int64_t>(map.cores.size());
   const int64_t quota =
       least_limit(kCgroupRoot, control_group(), "cpu.max", num_cores * kMicrocoresPerCore) /
       kMicrocoresPerCore;

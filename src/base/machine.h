@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "base/placement.h"
+
 namespace stoker {
 
 /// Physical cores in this process's affinity mask, at most as many as the CPU quota of its control
 /// group and those above it. At least 1.
 int usable_cores();
+/// The same of a map of them.
+int usable_cores(const CoreMap& map);
 
 /// Bytes of memory: the machine's, or the least limit of this process's control group and those
 /// above it.

@@ -46,12 +46,22 @@ KeepDenormals::~KeepDenormals() {
   _mm_setcsr(saved_);
 }
 
-WorkerPool::WorkerPool(int num_threads) {
+WorkerPool::WorkerPool(int num_threads) : WorkerPool(num_threads, core_map(allowed_processors())) {}
+
+WorkerPool::WorkerPool(int num_threads, const CoreMap& map) {
   CHECK(num_threads >= 1, "a pool has at least its caller");
   // Where threads outnumber cores, one that spins keeps another from working.
-  if (num_threads <= usable_cores()) spin_time_ = kSpinTime;
+  if (num_threads <= usable_cores(map)) spin_time_ = kSpinTime;
+  // With fewer threads than cores, another pool or process may keep its threads on the same ones.
+  const bool is_placed = map.nodes.size() > 1 && num_threads == usable_cores(map) &&
+                         map.cores.size() == static_cast<size_t>(num_threads);
   for (int worker = 1; worker < num_threads; ++worker) {
-    threads_.emplace_back([this, worker] { serve(worker); });
+    threads_.emplace_back([this, worker, is_placed, map] {
+      // Only advice: refused, all is slower and the same.
+      if (is_placed)
+        static_cast<void>(place_thread(map.cores[static_cast<size_t>(worker)], map.nodes));
+      serve(worker);
+    });
   }
 }
 

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/placement.h"
+
 namespace stoker {
 
 /// A fixed set of threads that flush denormals (docs/numerics.md). run() is called by one thread at
@@ -18,8 +20,11 @@ namespace stoker {
 /// sleep.
 class WorkerPool {
  public:
-  /// num_threads >= 1, the caller of run() included: num_threads - 1 threads are started.
+  /// num_threads >= 1, the caller of run() included: num_threads - 1 threads are started. Where
+  /// they are as many as the cores that this process may use, and these are of more than one NUMA
+  /// node, each thread but the caller stays on a core, and spreads what it touches over the nodes.
   explicit WorkerPool(int num_threads);
+  WorkerPool(int num_threads, const CoreMap& map);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
