@@ -50,6 +50,18 @@ std::string model_json(const ModelInfo& model) {
       .text();
 }
 
+// The number drafted at a time where one was asked for.
+std::string drafts_json(const SpeculationOptions& options) {
+  if (options.mode == Speculation::kOff) return json_string("off");
+  if (options.mode == Speculation::kAuto) return json_string("auto");
+  JsonObject object;
+  if (options.num_speculative_tokens)
+    object.add("num_speculative_tokens", std::to_string(*options.num_speculative_tokens));
+  return object
+      .add("enable_adaptive_verification", options.enable_adaptive_verification ? "true" : "false")
+      .text();
+}
+
 std::string options_json(const BenchPlan& plan, const EngineOptions& options) {
   constexpr const char* kReplays[] = {"off", "exact", "compact"};  // in the order of BoundedReplay
   return JsonObject()
@@ -60,6 +72,7 @@ std::string options_json(const BenchPlan& plan, const EngineOptions& options) {
       .add("max_num_seqs", std::to_string(options.max_num_seqs))
       .add("max_num_batched_tokens", std::to_string(options.max_num_batched_tokens))
       .add("kv_budget_bytes", std::to_string(options.kv_budget_bytes))
+      .add("drafts", drafts_json(options.speculation))
       .add("prefix_caching", options.prefix_caching ? "true" : "false")
       .add("bounded_replay", json_string(kReplays[static_cast<size_t>(options.bounded_replay)]))
       .text();

@@ -241,7 +241,7 @@ Result<void> measure_slice(const Setup& setup, Json& out) {
 Result<Json> drafts(const Setup& setup) {
   Json loads = Json::array();
   if (auto measured = measure_demo(setup, loads); !measured) return std::move(measured).error();
-  if (!setup.slice.empty()) {
+  if (!setup.slice.empty() && !setup.quick) {
     if (auto measured = measure_slice(setup, loads); !measured) return std::move(measured).error();
   }
   return Json::object({{"loads", std::move(loads)}});

@@ -143,6 +143,17 @@ def check_steady(s):
            f"{1e3 * tenths[1]['step_s']:.2f} ms, then {1e3 * tenths[-1]['step_s']:.2f}")
 
 
+def check_drafts(d):
+    for load in d["loads"]:
+        what = f"{load['load']}, {load['batch']} at once"
+        rates = [load["plain"], *load["fixed"]]
+        yield (f"{what}: of the best fixed number", f"{load['of_best']:.2f}", ">= 0.9", load["of_best"] >= 0.9,
+               "tokens/s with 0, 1, ... drafts in every step: " + " ".join(f"{rate['median']:.0f}" for rate in rates) +
+               f"; as many as pay: {load['adaptive']['median']:.0f}")
+        yield (f"{what}: of no drafts", f"{load['gain']:.2f}", ">= 0.97", load["gain"] >= 0.97,
+               f"{load['tokens_per_round']:.2f} tokens a round")
+
+
 def check_overhead(o):
     cases = o["cases"]
     for name, found in cases.items():
@@ -163,7 +174,7 @@ def check_rows(found):
 
 
 CHECKS = {"kernels": check_rows, "steps": check_rows, "sampling": check_rows, "throughput": check_throughput, "prefix": check_prefix,
-          "replay": check_replay, "decode": check_decode, "steady": check_steady, "overhead": check_overhead}
+          "replay": check_replay, "decode": check_decode, "steady": check_steady, "drafts": check_drafts, "overhead": check_overhead}
 
 
 def percent(ratio):
