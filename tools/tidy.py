@@ -1,4 +1,4 @@
-"""Runs clang-tidy 14 over what build/clang compiles, tests excepted: tidy.py. Exit code 0: nothing to say.
+"""Runs clang-tidy 14 over what the preset clang compiles, tests excepted: tidy.py. Exit code 0: nothing to say.
 
 Most of its time goes into headers. So sources of one folder with the same flags are looked at together, as one file that
 includes them; names in the unnamed namespaces of a room differ (CONTRIBUTING.md). The analyzer takes what a file includes for
@@ -22,7 +22,7 @@ TOGETHER = 8
 def groups():
     """(flags, sources) of each file to be made."""
     by_key = {}
-    for command in json.loads((ROOT / "build/clang/compile_commands.json").read_text()):
+    for command in json.loads((OUT / "cmake/compile_commands.json").read_text()):
         source = Path(command["file"]).relative_to(ROOT)
         if source.parts[0] not in FOLDERS or source.name.endswith("_test.cc"):
             continue
@@ -48,8 +48,15 @@ def tidy(path):
     return run.stdout + run.stderr if run.returncode else ""
 
 
+def configure():
+    """One compile command for each source."""
+    subprocess.run(["cmake", "--preset", "clang", "-B", OUT / "cmake", "-DSTOKER_TESTS=OFF", "-DCMAKE_UNITY_BUILD=OFF"],
+                   cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
+    configure()
     found = sorted(groups(), key=lambda group: -len(group[1]))
     paths = [write(number, sources) for number, (_, sources) in enumerate(found)]
     (OUT / "compile_commands.json").write_text(json.dumps([

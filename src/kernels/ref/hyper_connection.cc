@@ -8,7 +8,7 @@ namespace stoker::kernels {
 namespace {
 
 constexpr int32_t kMaxStreams = 16;
-constexpr int64_t kTogether = 64;  // elements of a stream
+constexpr int64_t kStretch = 64;  // elements of a stream
 
 // Loops over streams are over a constant where that is known: of the released 4 streams a matrix
 // then stays in registers.
@@ -105,18 +105,18 @@ void collapse(const float* streams, const float* pre, int32_t hc, int64_t hidden
 
 void expand(const float* y, const float* post, const float* comb, int32_t hc, int64_t hidden,
             float* streams) {
-  float old[kMaxStreams * kTogether];
-  for (int64_t first = 0; first < hidden; first += kTogether) {
-    const int64_t count = std::min(kTogether, hidden - first);
+  float old[kMaxStreams * kStretch];
+  for (int64_t first = 0; first < hidden; first += kStretch) {
+    const int64_t count = std::min(kStretch, hidden - first);
     for (int32_t j = 0; j < hc; ++j)
-      std::copy_n(streams + j * hidden + first, count, old + j * kTogether);
+      std::copy_n(streams + j * hidden + first, count, old + j * kStretch);
     for (int32_t k = 0; k < hc; ++k) {
-      float sum[kTogether];
+      float sum[kStretch];
       for (int64_t i = 0; i < count; ++i) sum[i] = post[k] * y[first + i];
       for (int32_t j = 0; j < hc; ++j) {
         const float factor = comb[j * hc + k];
         for (int64_t i = 0; i < count; ++i)
-          sum[i] = arith::fma(factor, old[j * kTogether + i], sum[i]);
+          sum[i] = arith::fma(factor, old[j * kStretch + i], sum[i]);
       }
       std::copy_n(sum, count, streams + k * hidden + first);
     }
