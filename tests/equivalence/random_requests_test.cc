@@ -68,6 +68,7 @@ class RandomRequest {
     if (rarely()) request.stop = {"e", "th"};
     request.ignore_eos = often();
     if (often()) request.logprobs = static_cast<int32_t>(random_() % 22);
+    request.speculate = !rarely();
     if (rarely()) request.prompt_logprobs = static_cast<int32_t>(random_() % 22);
     return request;
   }
@@ -111,6 +112,7 @@ class Oracle {
     limits.kv_budget_bytes = 12 * shape.slot_bytes() + limits.image_budget_bytes +
                              9 * (shape.block_bytes() + kIndexBytesPerBlock);
     limits.check_integrity = true;
+    limits.drafts = engine::DraftOptions{.is_adaptive = false};
     limits.observe = [this](const engine::Sequence& sequence, std::span<const float> logits) {
       observe(sequence, logits);
     };

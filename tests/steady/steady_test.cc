@@ -9,6 +9,11 @@
 namespace stoker {
 namespace {
 
+// Buffers that come to their largest late; a byte lost in each step would be more.
+constexpr int64_t kLateBytes = 4 << 10;
+// Pages that the allocator keeps for the next request.
+constexpr int64_t kKeptBytes = 256 << 10;
+
 TEST(Steady, MemoryOfTenThousandSteps) {
   const auto model = LoadedModel::load(testing::kDemoCheckpoint, {.weights = {.pack = false}});
   ASSERT_TRUE(model) << model.error().message;
@@ -18,8 +23,8 @@ TEST(Steady, MemoryOfTenThousandSteps) {
     EXPECT_GT(tenth.num_finished, 10) << "requests come and go";
     SCOPED_TRACE(&tenth - tenths->data());
     if (&tenth < &(*tenths)[2]) continue;
-    EXPECT_LE(tenth.resident_bytes, (*tenths)[1].resident_bytes);
-    EXPECT_LE(tenth.heap_bytes, (*tenths)[1].heap_bytes);
+    EXPECT_LE(tenth.resident_bytes, (*tenths)[1].resident_bytes + kKeptBytes);
+    EXPECT_LE(tenth.heap_bytes, (*tenths)[1].heap_bytes + kLateBytes);
   }
 }
 

@@ -44,7 +44,19 @@ class Requests {
  public:
   Requests(engine::Stepper& stepper, int32_t vocab_size)
       : stepper_(stepper), vocab_size_(static_cast<uint32_t>(vocab_size)) {
-    for (int64_t i = 0; i < kRequests; ++i) submit(clients_.emplace_back());
+    clients_.resize(kRequests);
+  }
+
+  void begin() {
+    for (Client& client : clients_) submit(client);
+  }
+
+  // Ends them all and forgets what they left behind: what then is in memory is there for ever.
+  void end() {
+    stepper_.scheduler().end_all(engine::End::kCancelled, std::nullopt);
+    stepper_.scheduler().reset_cache();
+    for (Client& client : clients_) client.stream.reset();
+    ::malloc_trim(0);
   }
 
   // Replaces what ended, or has gone on for as long as its client waits. Their number.
@@ -112,14 +124,16 @@ Result<std::array<Tenth, 10>> run_steadily(const Model& model, int num_threads, 
   std::array<Tenth, 10> tenths;
   std::vector<double> seconds(static_cast<size_t>(num_steps / 10));
   for (Tenth& tenth : tenths) {
+    requests.begin();
     for (double& step_s : seconds) {
       const auto begin = std::chrono::steady_clock::now();
       stepper->step();
       step_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       tenth.num_finished += requests.replace();
-      tenth.resident_bytes = std::max(tenth.resident_bytes, resident_bytes());
-      tenth.heap_bytes = std::max(tenth.heap_bytes, heap_bytes());
     }
+    requests.end();
+    tenth.resident_bytes = resident_bytes();
+    tenth.heap_bytes = heap_bytes();
     const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
     std::nth_element(seconds.begin(), middle, seconds.end());
     tenth.step_s = *middle;

@@ -12,8 +12,9 @@ namespace stoker::testing {
 
 /// A tenth of the steps.
 struct Tenth {
-  int64_t resident_bytes = 0;  ///< the most that it had in memory, mapped files not counted
-  int64_t heap_bytes = 0;      ///< the most that was allocated
+  // At its end, when nothing runs and no prefix is cached.
+  int64_t resident_bytes = 0;  ///< in memory, mapped files not counted
+  int64_t heap_bytes = 0;      ///< allocated
   double step_s = 0;           ///< median
   int64_t num_finished = 0;    ///< requests that ended
 };
