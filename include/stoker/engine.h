@@ -32,6 +32,8 @@ struct ModelInfo {
   bool has_text = false;  ///< a tokenizer is there: text prompts and text answers
   bool has_chat = false;  ///< and it has the control tokens of the chat format
   SamplingParams defaults;
+  std::string digest;        ///< of what in it decides an answer, 32 hexadecimal digits
+  std::string numeric_mode;  ///< the name of what it computes (docs/numerics.md)
 };
 
 /// How far something long is.

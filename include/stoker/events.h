@@ -52,6 +52,9 @@ struct Finish {
   int64_t verified_drafts = 0;  ///< drafted tokens that were run with it,
   int64_t accepted_drafts = 0;  ///< and of these, those that are tokens of the answer
   int32_t num_preemptions = 0;  ///< times that it lost its state to others, and ran again
+  /// With Request::receipt and kStop or kLength: what parse_receipt (stoker/receipt.h) reads, a
+  /// JSON object on one line without its line feed. Else empty.
+  std::string receipt;
 };
 
 /// To what a token's text belongs.

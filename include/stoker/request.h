@@ -51,9 +51,17 @@ struct TextPrompt {
   bool add_bos = false;
 };
 
+/// As what the tokens of an answer are read. Stop strings are looked for in what is text then.
+enum class ReplyFormat {
+  kText,      ///< all of it is text
+  kChat,      ///< the content of a chat's answer, and its markup
+  kThinking,  ///< the same, behind reasoning
+};
+
 /// Token ids, each in [0, vocabulary) and not the image token; at least one.
 struct TokenPrompt {
   std::vector<int32_t> ids;
+  ReplyFormat reply = ReplyFormat::kText;
 };
 
 /// One message of a conversation.
@@ -97,6 +105,7 @@ struct Request {
   /// Event::prompt_logprobs, the same; reads no cached prefix.
   std::optional<int32_t> prompt_logprobs;
   bool speculate = true;  ///< drafts may be made for it (stoker/speculation.h); no token changes
+  bool receipt = false;   ///< Finish::receipt (stoker/receipt.h)
 };
 
 }  // namespace stoker

@@ -63,6 +63,7 @@ std::optional<Event> ChoiceText::poll() {
     event.finish = finish_of(progress, *progress.end);
   }
   finished_ = event.finish.has_value();
+  if (finished_ && start_.receipt) event.finish->receipt = receipt(*event.finish);
   count_shown(event, finished_);
   if (finished_) log(*event.finish);
   return event;
@@ -71,6 +72,7 @@ std::optional<Event> ChoiceText::poll() {
 // Adds a token and what text it makes known.
 TokenDetail ChoiceText::take(int32_t token, Event& event) {
   event.ids.push_back(token);
+  if (start_.receipt) ids_.push_back(token);
   ++num_tokens_;
   last_token_ = token;
   Pending pending{TokenPart::kContent, num_made_, num_made_};
@@ -170,6 +172,18 @@ Finish ChoiceText::finish_of(const engine::TokenProgress& progress, engine::End 
   finish.accepted_drafts = cost.work.accepted_drafts;
   finish.num_preemptions = cost.work.num_preemptions;
   return finish;
+}
+
+// Of an answer that ended by itself; a part of one proves nothing of the rest.
+std::string ChoiceText::receipt(const Finish& finish) const {
+  if (finish.reason != FinishReason::kStop && finish.reason != FinishReason::kLength) return {};
+  Receipt receipt = *start_.receipt;
+  receipt.request.sampling.seed = seed_;
+  receipt.ids = ids_;
+  receipt.reason = finish.reason;
+  receipt.stop = finish.stop;
+  receipt.stop_token = finish.stop_token;
+  return receipt_json(receipt);
 }
 
 // One line, without a word of the request or of its answer.

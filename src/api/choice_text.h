@@ -14,6 +14,7 @@
 #include "engine/token_stream.h"
 #include "stoker/events.h"
 #include "stoker/log.h"
+#include "stoker/receipt.h"
 
 namespace stoker {
 
@@ -26,6 +27,7 @@ struct ChoiceStart {
   int32_t min_tokens = 0;               ///< until then no stop string ends
   bool is_chat = false;                 ///< the reply is split into reasoning and content
   bool thinking = false;                ///< it begins with reasoning
+  std::optional<Receipt> receipt;       ///< if one is asked for: what all of them begin with
   LogSink log;                          ///< for the line of each that is finished; may be null
 };
 
@@ -56,6 +58,7 @@ class ChoiceText {
   void flush(Event& event);
   void count_shown(Event& event, bool is_end);
   bool is_hidden_end(int32_t token) const;
+  std::string receipt(const Finish& finish) const;
   Finish finish_of(const engine::TokenProgress& progress, engine::End end) const;
   void log(const Finish& finish) const;
 
@@ -73,6 +76,7 @@ class ChoiceText {
   size_t num_out_ = 0;             // of them, in events
   int64_t num_content_chars_ = 0;  // code points of them
   int64_t num_reasoning_chars_ = 0;
+  std::vector<int32_t> ids_;  // all so far, with a receipt
   int32_t num_tokens_ = 0;
   int32_t num_shown_ = 0;
   int32_t last_token_ = -1;

@@ -10,6 +10,7 @@
 
 #include "api/loaded_model.h"
 #include "api/plans.h"
+#include "api/receipt.h"
 #include "api/resolve.h"
 #include "api/text_stream.h"
 #include "base/machine.h"
@@ -86,13 +87,18 @@ class LocalEngine final : public Engine {
     tokens_of.prompt = prompt.ids;
     tokens_of.seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
 
+    std::optional<Receipt> receipt;
+    if (request.receipt)
+      receipt = begin_receipt(request, prompt, tokens_of.max_tokens, model_->info());
+
     auto news = std::make_shared<News>();
-    TextStream::Start start{std::move(prompt.ids),
-                            {},
-                            news,
-                            {static_cast<int32_t>(tokens_of.prompt.size()), std::move(request.stop),
-                             request.include_stop_str_in_output, std::move(request.stop_token_ids),
-                             request.min_tokens, prompt.is_chat, prompt.thinking, log_}};
+    TextStream::Start start{
+        std::move(prompt.ids),
+        {},
+        news,
+        {static_cast<int32_t>(tokens_of.prompt.size()), std::move(request.stop),
+         request.include_stop_str_in_output, std::move(request.stop_token_ids), request.min_tokens,
+         prompt.is_chat, prompt.thinking, std::move(receipt), log_}};
     std::vector<engine::TokenRequest> choices = choices_of(tokens_of, request.n);
     for (const engine::TokenRequest& choice : choices) start.seeds.push_back(choice.seed);
     const auto tell = [news, ready = std::move(ready)] {

@@ -19,6 +19,7 @@ constexpr const char* kFingerprintKind = "fingerprint";
 // Of what the digests below are made; another one is another key.
 constexpr std::string_view kFilesKey = "files 1";
 constexpr std::string_view kModelKey = "model 1";
+constexpr std::string_view kAnswersKey = "answers 1";
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -80,21 +81,6 @@ std::vector<Piece> digests_of(const Checkpoint& checkpoint, int num_threads,
   return pieces;
 }
 
-Digest digest_of_model(const Checkpoint& checkpoint, int num_threads,
-                       const ProgressSink& progress) {
-  Hasher hasher;
-  hasher.add_text(kModelKey).add_text(checkpoint.config_text());
-  for (const StoredTensor& stored : checkpoint.shards().tensors) {
-    const TensorView& view = stored.tensor.view;
-    hasher.add_text(stored.tensor.name).add_text(dtype_info(view.dtype).name);
-    hasher.add_number(static_cast<int64_t>(view.shape.size()));
-    for (const int64_t size : view.shape) hasher.add_number(size);
-  }
-  for (const Piece& piece : digests_of(checkpoint, num_threads, progress))
-    hasher.add(piece.digest.bytes);
-  return hasher.digest();
-}
-
 // What the store remembers of these files, if anything.
 std::optional<Digest> remembered(const snapshot::Store& store, const Digest& key) {
   const snapshot::Found found = store.find(kFingerprintKind, key);
@@ -120,9 +106,35 @@ Result<Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::Store& sto
     if (progress) progress({"checking weights", fraction, num_bytes});
   });
   if (!checked) return std::move(checked).error();
-  const Digest fingerprint = digest_of_model(checkpoint, num_threads, progress);
+  const Digest fingerprint = fingerprint_of(checkpoint, num_threads, progress);
   remember(store, key, fingerprint);
   return fingerprint;
+}
+
+Digest fingerprint_of(const Checkpoint& checkpoint, int num_threads, const ProgressSink& progress) {
+  Hasher hasher;
+  hasher.add_text(kModelKey).add_text(checkpoint.config_text());
+  for (const StoredTensor& stored : checkpoint.shards().tensors) {
+    const TensorView& view = stored.tensor.view;
+    hasher.add_text(stored.tensor.name).add_text(dtype_info(view.dtype).name);
+    hasher.add_number(static_cast<int64_t>(view.shape.size()));
+    for (const int64_t size : view.shape) hasher.add_number(size);
+  }
+  for (const Piece& piece : digests_of(checkpoint, num_threads, progress))
+    hasher.add(piece.digest.bytes);
+  return hasher.digest();
+}
+
+Digest model_digest(const Digest& fingerprint, const Checkpoint& checkpoint,
+                    std::vector<int32_t> stop_ids) {
+  std::sort(stop_ids.begin(), stop_ids.end());
+  Hasher hasher;
+  hasher.add_text(kAnswersKey).add(fingerprint.bytes);
+  hasher.add_number(checkpoint.tokenizer_json().has_value() ? 1 : 0);
+  if (checkpoint.tokenizer_json()) hasher.add_text(*checkpoint.tokenizer_json());
+  hasher.add_number(static_cast<int64_t>(stop_ids.size()));
+  for (const int32_t id : stop_ids) hasher.add_number(id);
+  return hasher.digest();
 }
 
 }  // namespace stoker

@@ -1,6 +1,9 @@
 // What a model is, in 128 bits: equal where the same packed weights come out.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "checkpoint/checkpoint.h"
 #include "snapshot/store.h"
 #include "stoker/engine.h"
@@ -16,5 +19,13 @@ namespace stoker {
 /// inode. Error: kCorruptData of a code that is not good; a store that fails is only slower.
 Result<snapshot::Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::Store& store,
                                         int num_threads, const ProgressSink& progress);
+
+/// The same digest without a store: reads everything, and promises nothing of the codes.
+snapshot::Digest fingerprint_of(const Checkpoint& checkpoint, int num_threads,
+                                const ProgressSink& progress);
+
+/// ModelInfo::digest: over the fingerprint, tokenizer.json and the ids that end a text.
+snapshot::Digest model_digest(const snapshot::Digest& fingerprint, const Checkpoint& checkpoint,
+                              std::vector<int32_t> stop_ids);
 
 }  // namespace stoker

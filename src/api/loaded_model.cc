@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/fingerprint.h"
+#include "api/receipt.h"
 #include "base/machine.h"
 #include "base/try.h"
 
@@ -95,10 +96,10 @@ Result<void> LoadedModel::map_weights(const LoadOptions& options) {
   };
   auto store = open_store(options.weights.store);
   if (!store) return cannot(store.error());
-  TRY_ASSIGN(const auto fingerprint,
+  TRY_ASSIGN(fingerprint_,
              fingerprint_of(checkpoint_, *store, options.num_threads, options.progress));
   auto stored =
-      stored_weights(*std::move(store), fingerprint, checkpoint_,
+      stored_weights(*std::move(store), *fingerprint_, checkpoint_,
                      {options.weights.verify, options.num_threads, options.log, options.progress});
   if (!stored) return cannot(stored.error());
   stored_.emplace(*std::move(stored));
@@ -111,6 +112,8 @@ Result<void> LoadedModel::pack_in_memory(const LoadOptions& options) {
     if (options.progress) options.progress({"checking weights", fraction, num_bytes});
   });
   if (!checked) return checked;
+  if (!fingerprint_)
+    fingerprint_ = fingerprint_of(checkpoint_, options.num_threads, options.progress);
   WorkerPool pool(options.num_threads);
   packed_ = PackedWeights::make(checkpoint_.weights(), pool, [&](int64_t done, int64_t total) {
     if (!options.progress) return;
@@ -195,6 +198,9 @@ void LoadedModel::describe(const std::string& model, const std::string& path) {
   if (std::find(stop_ids_.begin(), stop_ids_.end(), c.eos_token_id) == stop_ids_.end()) {
     stop_ids_.push_back(c.eos_token_id);
   }
+  info_.digest = model_digest(*fingerprint_, checkpoint_, stop_ids_).hex();
+  info_.numeric_mode =
+      model_->replay().mode == ReplayMode::kCompact ? kCompactMode : kReferenceMode;
 }
 
 Result<void> LoadedModel::check_ids(const std::vector<int32_t>& ids,

@@ -68,7 +68,8 @@ class LoadedModel {
 
   ModelInfo info_;
   Checkpoint checkpoint_;
-  std::optional<StoredWeights> stored_;  // one of these two
+  std::optional<snapshot::Digest> fingerprint_;  // once the weights are loaded
+  std::optional<StoredWeights> stored_;          // one of these two
   std::optional<PackedWeights> packed_;
   std::optional<Tokenizer> tokenizer_;
   std::optional<chat::Encoder> encoder_;

@@ -59,14 +59,13 @@ std::vector<int32_t> sorted(std::vector<int32_t> ids) {
   return ids;
 }
 
-// Temperature and filters.
-Result<sampling::Params> resolve_filters(const SamplingParams& asked,
-                                         const SamplingParams& defaults) {
+// Temperature and filters, with their defaults.
+Result<sampling::Params> resolve_filters(const SamplingParams& asked) {
   sampling::Params params;
-  params.temperature = asked.temperature.value_or(defaults.temperature.value_or(1.0));
-  params.top_p = asked.top_p.value_or(defaults.top_p.value_or(1.0));
-  params.top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
-  params.min_p = asked.min_p.value_or(defaults.min_p.value_or(0));
+  params.temperature = *asked.temperature;
+  params.top_p = *asked.top_p;
+  params.top_k = *asked.top_k;
+  params.min_p = *asked.min_p;
   if (!(params.temperature >= 0) || !std::isfinite(params.temperature)) {
     return invalid("temperature",
                    "expected a number of at least 0, found " + text_of(params.temperature));
@@ -84,10 +83,8 @@ Result<sampling::Params> resolve_filters(const SamplingParams& asked,
   return params;
 }
 
-Result<sampling::Penalties> resolve_penalties(const SamplingParams& asked,
-                                              const SamplingParams& defaults) {
-  const double repetition =
-      asked.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1));
+Result<sampling::Penalties> resolve_penalties(const SamplingParams& asked) {
+  const double repetition = *asked.repetition_penalty;
   if (auto checked =
           check_range("repetition_penalty", repetition, 1 / kMaxRepetition, kMaxRepetition);
       !checked)
@@ -247,9 +244,9 @@ Result<int32_t> resolve_max_tokens(std::optional<int32_t> asked, const EncodedPr
 
 Result<sampling::Params> resolve_sampling(const Request& request, const LoadedModel& model) {
   const ModelInfo& info = model.info();
-  const SamplingParams& asked = request.sampling;
-  TRY_ASSIGN(sampling::Params params, resolve_filters(asked, info.defaults));
-  TRY_ASSIGN(params.penalties, resolve_penalties(asked, info.defaults));
+  const SamplingParams asked = with_defaults(request.sampling, info.defaults);
+  TRY_ASSIGN(sampling::Params params, resolve_filters(asked));
+  TRY_ASSIGN(params.penalties, resolve_penalties(asked));
   TRY_ASSIGN(params.bias, resolve_bias(asked, info));
   if (auto checked = check_ids("allowed_token_ids", asked.allowed_token_ids, info); !checked)
     return std::move(checked).error();
@@ -285,15 +282,14 @@ class PromptEncoder {
 
   Result<EncodedPrompt> operator()(TokenPrompt& prompt) const {
     if (prompt.ids.empty()) return invalid("prompt", "expected at least one token id, found none");
-    return EncodedPrompt{std::move(prompt.ids), "prompt"};
+    const bool is_chat = prompt.reply != ReplyFormat::kText;
+    if (is_chat && model_.encoder() == nullptr) return no_chat("prompt");
+    return EncodedPrompt{std::move(prompt.ids), "prompt", is_chat,
+                         prompt.reply == ReplyFormat::kThinking};
   }
 
   Result<EncodedPrompt> operator()(ChatPrompt& prompt) const {
-    if (model_.encoder() == nullptr) {
-      Error error = *model_.why_no_chat();
-      error.field = "messages";
-      return error;
-    }
+    if (model_.encoder() == nullptr) return no_chat("messages");
     chat::Conversation conversation;
     for (Message& message : prompt.messages) {
       conversation.messages.push_back({std::move(message.role), std::move(message.content),
@@ -306,6 +302,12 @@ class PromptEncoder {
   }
 
  private:
+  Error no_chat(const char* field) const {
+    Error error = *model_.why_no_chat();
+    error.field = field;
+    return error;
+  }
+
   const LoadedModel& model_;
 };
 
@@ -313,6 +315,16 @@ class PromptEncoder {
 
 Error invalid(const std::string& field, const std::string& message) {
   return {ErrorCode::kInvalidArgument, field + ": " + message, field};
+}
+
+SamplingParams with_defaults(SamplingParams asked, const SamplingParams& defaults) {
+  asked.temperature = asked.temperature.value_or(defaults.temperature.value_or(1));
+  asked.top_p = asked.top_p.value_or(defaults.top_p.value_or(1));
+  asked.top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
+  asked.min_p = asked.min_p.value_or(defaults.min_p.value_or(0));
+  asked.repetition_penalty =
+      asked.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1));
+  return asked;
 }
 
 Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model) {

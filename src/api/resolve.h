@@ -23,6 +23,9 @@ struct EncodedPrompt {
 /// kInvalidArgument, as "field: message".
 Error invalid(const std::string& field, const std::string& message);
 
+/// The parameters, with the checkpoint's defaults for what they do not give.
+SamplingParams with_defaults(SamplingParams asked, const SamplingParams& defaults);
+
 /// Moves the prompt's parts out of the request. Errors: kInvalidArgument, kUnsupported.
 Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model);
 
