@@ -29,6 +29,11 @@ std::string finish_members(const Finish& finish) {
   return "\"finish_reason\":" + json_quote(to_string(finish.reason)) + ",\"stop_reason\":" + stop;
 }
 
+// What parse_receipt reads is JSON already.
+std::string receipt_member(const Finish& finish) {
+  return finish.receipt.empty() ? "" : ",\"receipt\":" + finish.receipt;
+}
+
 Timings longest(const Timings& a, const Timings& b) {
   return {std::max(a.queued, b.queued), std::max(a.first_token, b.first_token),
           std::max(a.total, b.total)};
@@ -192,6 +197,7 @@ void Answer::append_end(Choice& choice, const std::string& text, std::string& ou
       head_.route == Route::kChat ? "\"delta\":{}" : "\"text\":" + json_quote(text);
   std::string end = finish_members(*choice.finish);
   if (choices_.size() > 1) end += ",\"seed\":" + seed_json(choice.finish->seed);
+  end += receipt_member(*choice.finish);
   append_chunk(choice, content, end, out);
 }
 
@@ -250,7 +256,7 @@ std::string Answer::choice_json(Choice& choice, size_t index) const {
          finish_members(*choice.finish);
   if (head_.route == Route::kCompletions) out += prompt_logprobs_member(prompt);
   if (choices_.size() > 1) out += ",\"seed\":" + seed_json(choice.finish->seed);
-  return out + "}";
+  return out + receipt_member(*choice.finish) + "}";
 }
 
 std::string Answer::prompt_logprobs_member(const Prompt& prompt) const {

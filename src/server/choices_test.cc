@@ -100,6 +100,36 @@ TEST_F(ChoicesTest, TheBestComeFirstAndAllTheirTokensCount) {
   EXPECT_THAT(reply.body, HasSubstr(R"("prompt_tokens":3,"completion_tokens":8)"));
 }
 
+TEST_F(ChoicesTest, EachHasItsReceiptIfAskedFor) {
+  start([](const Request& request) {
+    Script script = choices(request);
+    for (ScriptStep& step : script.steps) {
+      if (request.receipt && step.event.finish)
+        step.event.finish->receipt = "{\"of\":" + std::to_string(step.event.choice) + "}";
+    }
+    return script;
+  });
+  const std::string wanted = R"("n":2,"receipt":true)";
+  EXPECT_THAT(members(complete(wanted), "receipt"), ElementsAre(R"({"of":0})", R"({"of":1})"));
+  EXPECT_THAT(members(chat(wanted), "receipt"), ElementsAre(R"({"of":0})", R"({"of":1})"));
+  EXPECT_THAT(members(complete(R"("n":1,"best_of":4,"receipt":true)"), "receipt"),
+              ElementsAre(R"({"of":2})"))
+      << "of the choice that is told";
+  for (const auto& events : {complete(R"("stream":true,)" + wanted).events(),
+                             chat(R"("stream":true,)" + wanted).events()}) {
+    int num_told = 0;
+    for (const std::string& event : events) {
+      const bool is_end = event.find(R"("finish_reason":"stop")") != std::string::npos;
+      EXPECT_EQ(event.find("receipt") != std::string::npos, is_end) << event;
+      num_told += is_end ? 1 : 0;
+    }
+    EXPECT_EQ(num_told, 2);
+    EXPECT_THAT(events[events.size() - 2],
+                HasSubstr(R"("stop_reason":null,"seed":7,"receipt":{"of":0}}],"seed":7)"));
+  }
+  EXPECT_THAT(complete(R"("receipt":false)").body, Not(HasSubstr("receipt")));
+}
+
 TEST_F(ChoicesTest, OneThatFailsEndsAll) {
   start([](const Request& request) {
     Script script = choices(request);

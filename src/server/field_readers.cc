@@ -312,6 +312,11 @@ Result<void> read_prompt_logprobs(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_receipt(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.receipt, bool_of(value, "receipt"));
+  return {};
+}
+
 Result<void> read_stream(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.parsed.stream, bool_of(value, "stream"));
   return {};

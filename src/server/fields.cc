@@ -57,6 +57,8 @@ constexpr Field kFields[] = {
      "of the prompt's tokens; only without `stream`"},
     {"speculate", true, true, read_speculate, "bool",
      "false: no drafts are made for it; its answer is the same"},
+    {"receipt", true, true, read_receipt, "bool",
+     "in each choice, what `stoker replay` gives the same answer again by"},
     {"stream", true, true, read_stream, "bool", ""},
     {"stream_options", true, true, read_stream_options, "{include_usage, continuous_usage_stats}",
      "bools; only with `stream: true`"},

@@ -90,6 +90,8 @@ const Case kCommonCases[] = {
     {R"("stop":5)", "stop"},
     {R"("stop":[5])", "stop[0]"},
     {R"("stop":["a",null])", "stop[1]"},
+    {R"("receipt":true)", nullptr},
+    {R"("receipt":1)", "receipt"},
     {R"("stream":true)", nullptr},
     {R"("stream":null)", nullptr},
     {R"("stream":1)", "stream"},
