@@ -1,9 +1,6 @@
 // stoker bench: how fast the whole engine is with a model on this machine.
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -28,36 +25,6 @@ struct BenchOptions {
   std::optional<uint64_t> seed;
   std::optional<std::string> json, csv;
   EngineOptions engine;
-};
-
-// A file for results, opened before they are measured: what cannot be written is told at once.
-class ResultFile {
- public:
-  static Result<ResultFile> open(const std::optional<std::string>& path) {
-    if (!path) return ResultFile("", nullptr);
-    std::FILE* file = std::fopen(path->c_str(), "wb");
-    if (file == nullptr) {
-      const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-      return Error{code, *path + ": expected a file to write: " + std::strerror(errno), ""};
-    }
-    return ResultFile(*path, file);
-  }
-
-  // Writes all of it and closes the file, if there is one.
-  Result<void> finish(const std::string& text) {
-    if (file_ == nullptr) return {};
-    const bool is_written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-    if (std::fclose(file_.release()) == 0 && is_written) return {};
-    return Error{ErrorCode::kIo, path_ + ": " + std::strerror(errno), ""};
-  }
-
- private:
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  ResultFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
-  std::string path_;
-  std::unique_ptr<std::FILE, Closer> file_;
 };
 
 // A list of numbers of at least 1.

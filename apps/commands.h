@@ -9,6 +9,7 @@ namespace stoker {
 int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);
 int generate_command(const Arguments& arguments);
+int replay_command(const Arguments& arguments);
 int chat_command(const Arguments& arguments);
 int tokenize_command(const Arguments& arguments);
 int trace_command(const Arguments& arguments);

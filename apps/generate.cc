@@ -14,7 +14,8 @@ constexpr const char* kGenerateExamples =
     "  stoker generate demo --user 'What is the capital of France?'\n"
     "  stoker generate demo --prompt 'The capital of France is' --max-tokens 8\n"
     "  stoker generate demo --user 'What does tree mean?' --temperature 0.7 --seed 1 --json\n"
-    "  stoker generate demo --ids 0,270,281 --stop . --stop '!'\n";
+    "  stoker generate demo --ids 0,270,281 --stop . --stop '!'\n"
+    "  stoker generate demo --prompt 'The capital of Peru is' --n 4 --receipt receipts.jsonl\n";
 
 struct GenerateOptions {
   std::string model;
@@ -27,6 +28,7 @@ struct GenerateOptions {
   bool ignore_eos = false;
   std::optional<int32_t> logprobs;
   bool json = false;
+  std::optional<std::string> receipt;
 };
 
 /// What a choice amounts to, for --json and where there are several.
@@ -127,8 +129,16 @@ int exit_code_of(const std::vector<Finish>& finishes) {
   return 0;
 }
 
+std::string receipts_of(const std::vector<Finish>& finishes) {
+  std::string lines;
+  for (const Finish& finish : finishes) {
+    if (!finish.receipt.empty()) lines += finish.receipt + "\n";
+  }
+  return lines;
+}
+
 // One choice is printed as it comes, several when all are there.
-int answer_and_print(Engine& engine, Request request, bool json) {
+int answer_and_print(Engine& engine, Request request, bool json, ResultFile& receipts) {
   Result<std::unique_ptr<Stream>> stream = engine.submit(std::move(request));
   if (!stream) return report(stream.error());
   InterruptGuard guard(InterruptGuard::Second::kEndsProcess);
@@ -152,8 +162,10 @@ int answer_and_print(Engine& engine, Request request, bool json) {
   }
   out.end_line();
   const int code = exit_code_of(finishes);
-  const Result<void> written = out.result();
-  return code == 0 && !written ? report(written.error()) : code;
+  for (const Result<void>& written : {out.result(), receipts.finish(receipts_of(finishes))}) {
+    if (code == 0 && !written) return report(written.error());
+  }
+  return code;
 }
 
 Result<Request> request_of(const GenerateOptions& options) {
@@ -165,6 +177,7 @@ Result<Request> request_of(const GenerateOptions& options) {
   request.min_tokens = options.min_tokens;
   request.ignore_eos = options.ignore_eos;
   request.logprobs = options.logprobs;
+  request.receipt = options.receipt.has_value();
   if (options.stop_token_ids) {
     auto ids = parse_ids(*options.stop_token_ids, "--stop-token-ids");
     if (!ids) return ids.error();
@@ -202,6 +215,9 @@ int generate_command(const Arguments& arguments) {
   parser.flag("--json", &options.json,
               "Print one object at the end: prompt_ids, ids, text, finish_reason, seed, logprobs, "
               "timings, and the others of --n");
+  parser.option("--receipt", "FILE", &options.receipt,
+                "Where to write what stoker replay gives the same answer again by, a line for each "
+                "answer");
   if (const auto code = parser.parse(arguments)) return *code;
   const int num_prompts = options.prompt.has_value() + options.user.has_value() +
                           options.prompt_file.has_value() + options.ids.has_value();
@@ -214,13 +230,15 @@ int generate_command(const Arguments& arguments) {
     return parser.refuse("--logprobs: expected only with --json, found it alone");
   Result<Request> request = request_of(options);
   if (!request) return report(request.error());
+  Result<ResultFile> receipts = ResultFile::open(options.receipt);
+  if (!receipts) return report(receipts.error());
   EngineOptions engine_options;
   engine_options.num_threads = options.generation.num_threads;
   engine_options.weights = options.generation.weights;
   engine_options.speculation = options.generation.speculation;
   Result<std::unique_ptr<Engine>> engine = open_engine(options.model, engine_options);
   if (!engine) return report(engine.error());
-  return answer_and_print(**engine, *std::move(request), options.json);
+  return answer_and_print(**engine, *std::move(request), options.json, *receipts);
 }
 
 }  // namespace stoker

@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"run-batch", "answer the requests of a file, many at a time", run_batch_command},
     {"chat", "a conversation in the terminal", chat_command},
     {"generate", "answer one prompt", generate_command},
+    {"replay", "run answers again from their receipts", replay_command},
     {"pack", "write a model's weights as they are computed with, once", pack_command},
     {"inspect", "what is in a checkpoint, and does it fit here", inspect_command},
     {"tokenize", "text to token ids, or back", tokenize_command},

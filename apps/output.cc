@@ -60,4 +60,21 @@ Result<void> Output::result() const {
   return Error{ErrorCode::kIo, std::string("standard output: ") + std::strerror(error_), ""};
 }
 
+Result<ResultFile> ResultFile::open(const std::optional<std::string>& path) {
+  if (!path) return ResultFile("", nullptr);
+  std::FILE* file = std::fopen(path->c_str(), "wb");
+  if (file == nullptr) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return Error{code, *path + ": expected a file to write: " + std::strerror(errno), ""};
+  }
+  return ResultFile(*path, file);
+}
+
+Result<void> ResultFile::finish(std::string_view text) {
+  if (file_ == nullptr) return {};
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
+  if (std::fclose(file_.release()) == 0 && is_written) return {};
+  return Error{ErrorCode::kIo, path_ + ": " + std::strerror(errno), ""};
+}
+
 }  // namespace stoker

@@ -1,8 +1,13 @@
-// Standard output, piece by piece: flushed at once, safe on a terminal, and its failures are told.
+// Where results go, whose failures are told: standard output, piece by piece, flushed at once and
+// safe on a terminal; and files.
 #pragma once
 
+#include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "stoker/result.h"
 
@@ -34,6 +39,25 @@ class Output {
   bool is_terminal_;
   bool at_line_start_ = true;
   int error_ = 0;  ///< errno of the first failure
+};
+
+/// A file for results, opened before they are made: what cannot be written is told at once.
+class ResultFile {
+ public:
+  /// Without a path nothing is written. Errors: kNotFound, kIo.
+  static Result<ResultFile> open(const std::optional<std::string>& path);
+
+  /// Writes all of it and closes the file, if there is one. Once. Errors: kIo.
+  Result<void> finish(std::string_view text);
+
+ private:
+  struct Closer {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  ResultFile(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Closer> file_;
 };
 
 }  // namespace stoker
