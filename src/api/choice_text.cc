@@ -204,9 +204,9 @@ void ChoiceText::log(const Finish& finish) const {
                  " computed_tokens=" + std::to_string(finish.usage.computed_tokens) +
                  " completion_tokens=" + std::to_string(finish.usage.completion_tokens) +
                  " verified_drafts=" + std::to_string(finish.verified_drafts) +
-                 " accepted_drafts=" + std::to_string(finish.accepted_drafts) +
-                 " preemptions=" + std::to_string(finish.num_preemptions) + " queue_s=" +
-                 seconds(t.queued) + " prefill_s=" + seconds(t.first_token - t.queued) +
+                 " accepted_drafts=" + std::to_string(finish.accepted_drafts) + " preemptions=" +
+                 std::to_string(finish.num_preemptions) + " queue_s=" + seconds(t.queued) +
+                 " prefill_s=" + seconds(t.first_token - t.queued) +
                  " first_token_s=" + seconds(t.first_token) +
                  " token_s=" + seconds(later > 0 ? (t.total - t.first_token) / later : Seconds{}) +
                  " total_s=" + seconds(t.total));
