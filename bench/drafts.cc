@@ -15,9 +15,11 @@ namespace {
 
 using engine::DraftOptions;
 
-// Requests that are served `batch` at a time.
+// Requests that are served `batch` at a time, with these fixed numbers of drafts among others.
 struct Load {
   int32_t batch = 1;
+  std::vector<int32_t> fixed;
+  int num_rounds = 1;
   std::vector<engine::TokenRequest> requests;
 };
 
@@ -77,7 +79,7 @@ class Server {
 // Tokens a second of each way to serve a load, by rounds over all ways.
 struct Rates {
   std::vector<double> plain;
-  std::vector<std::vector<double>> fixed;  // [drafts in every step - 1]
+  std::vector<std::vector<double>> fixed;  // of each of the load's numbers
   std::vector<double> adaptive;
   EngineStats stats;            // of the adaptive one
   double tokens_per_round = 0;  // where all are verified
@@ -91,16 +93,16 @@ double tokens_per_round(const EngineStats& stats) {
 
 Result<Rates> rates_of(const LoadedModel& model, const Setup& setup, const Load& load,
                        const Alter& alter) {
-  const int32_t block = model.checkpoint().config().dspark_block_size;
+  std::vector<int32_t> ways = {kAdaptive, 0};
+  ways.insert(ways.end(), load.fixed.begin(), load.fixed.end());
   std::vector<std::unique_ptr<Server>> servers;
-  for (int32_t num_drafts = kAdaptive; num_drafts <= block; ++num_drafts) {
+  for (const int32_t num_drafts : ways) {
     TRY_ASSIGN(auto server, Server::start(model, setup, load.batch, num_drafts, alter));
     servers.push_back(std::move(server));
   }
   Rates rates;
-  rates.fixed.resize(static_cast<size_t>(block));
-  const int num_rounds = setup.quick ? 1 : 7;
-  for (int round = setup.quick ? 0 : -1; round < num_rounds; ++round) {  // the first is a warm-up
+  rates.fixed.resize(load.fixed.size());
+  for (int round = -1; round < load.num_rounds; ++round) {  // the first is to warm up
     for (size_t i = 0; i < servers.size(); ++i) {
       TRY_ASSIGN(const double rate, servers[i]->serve(load, nullptr));
       if (round < 0) continue;
@@ -140,6 +142,7 @@ Json figures_of(const std::string& name, const Load& load, const Rates& rates) {
       {{"load", Json::string(name)},
        {"batch", Json::integer(load.batch)},
        {"plain", spread(rates.plain)},
+       {"fixed_drafts", integers({load.fixed.begin(), load.fixed.end()})},
        {"fixed", Json::array(std::move(fixed))},
        {"adaptive", spread(rates.adaptive)},
        {"gain", number(gain)},
@@ -154,8 +157,10 @@ Json figures_of(const std::string& name, const Load& load, const Rates& rates) {
 }
 
 // Questions to the demo model, four for each place, greedy or sampled, to their end.
-Load questions_load(const LoadedModel& model, int32_t batch, double temperature) {
-  Load load{.batch = batch, .requests = {}};
+Load questions_load(const LoadedModel& model, const Setup& setup, int32_t batch,
+                    double temperature) {
+  Load load{
+      .batch = batch, .fixed = {1, 2, 3, 4, 5}, .num_rounds = setup.quick ? 1 : 7, .requests = {}};
   const int32_t count = std::max(16, 4 * batch);
   for (auto& prompt : testing::questions(model, count)) {
     engine::TokenRequest request;
@@ -170,8 +175,9 @@ Load questions_load(const LoadedModel& model, int32_t batch, double temperature)
 }
 
 // Random prompts for a model of random weights, greedy.
-Load random_load(int32_t batch, int32_t num_tokens) {
-  Load load{.batch = batch, .requests = {}};
+Load random_load(int32_t batch) {
+  const int32_t num_tokens = std::max(6, 64 / batch);
+  Load load{.batch = batch, .fixed = {2, 5}, .num_rounds = 3, .requests = {}};
   for (int32_t i = 0; i < batch; ++i) {
     engine::TokenRequest request;
     request.prompt = random_ids(static_cast<uint32_t>(i), 16);
@@ -211,7 +217,7 @@ Result<void> measure_demo(const Setup& setup, Json& out) {
   for (const double temperature : {0.0, 1.0}) {
     const std::string name = temperature == 0 ? "demo, greedy" : "demo, temperature 1";
     for (const int32_t batch : batches_of(setup)) {
-      const Load load = questions_load(*model, batch, temperature);
+      const Load load = questions_load(*model, setup, batch, temperature);
       TRY_ASSIGN(const Rates rates, rates_of(*model, setup, load, {}));
       out.push(figures_of(name, load, rates));
     }
@@ -224,7 +230,7 @@ Result<void> measure_slice(const Setup& setup, Json& out) {
              LoadedModel::load(setup.slice,
                                {.num_threads = setup.num_threads, .weights = {.pack = false}}));
   for (const int32_t batch : batches_of(setup)) {
-    const Load load = random_load(batch, std::max(8, 64 / batch));
+    const Load load = random_load(batch);
     std::vector<Ids> answers;
     TRY_ASSIGN(const auto plain, Server::start(*model, setup, batch, 0, {}));
     if (auto served = plain->serve(load, &answers); !served) return std::move(served).error();

@@ -147,9 +147,9 @@ def check_steady(s):
 def check_drafts(d):
     for load in d["loads"]:
         what = f"{load['load']}, {load['batch']} at once"
-        rates = [load["plain"], *load["fixed"]]
+        rates = zip([0, *load["fixed_drafts"]], [load["plain"], *load["fixed"]])
         yield (f"{what}: of the best fixed number", f"{load['of_best']:.2f}", ">= 0.9", load["of_best"] >= 0.9,
-               "tokens/s with 0, 1, ... drafts in every step: " + " ".join(f"{rate['median']:.0f}" for rate in rates) +
+               "tokens/s by drafts in every step: " + ", ".join(f"{n}: {rate['median']:.0f}" for n, rate in rates) +
                f"; as many as pay: {load['adaptive']['median']:.0f}")
         yield (f"{what}: of no drafts", f"{load['gain']:.2f}", ">= 0.97", load["gain"] >= 0.97,
                f"{load['tokens_per_round']:.2f} tokens a round")
