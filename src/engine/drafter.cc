@@ -71,7 +71,8 @@ double Drafter::propose(std::span<Share> shares, double prefill_seconds) {
   }
   const double seconds = policy_.propose(
       candidates_, step, [this](std::span<const size_t> numbers) { return run_round(numbers); });
-  int64_t rows_left = max_step_rows_ - rows_of(shares);
+  // Prompts of one token are beyond what prompts may have: none may be left.
+  int64_t rows_left = std::max<int64_t>(0, max_step_rows_ - rows_of(shares));
   size_t number = 0;
   for (Share& share : shares) {
     if (number == sequences_.size() || share.sequence != sequences_[number]) continue;

@@ -254,6 +254,24 @@ TEST_P(Drafts, InATightPoolEqualAlone) {
   EXPECT_GT(engine.metrics().total_drafted_tokens.get(), 0);
 }
 
+// Prompts of one token are decodes to the scheduler, however many there are: no room is left then.
+TEST_P(Drafts, AreNoneWhereAStepIsFull) {
+  engine::EngineLimits limits = with({.is_adaptive = false});
+  limits.max_step_rows = 8;
+  SteppedEngine engine(models(), {.limits = limits});
+  std::vector<TokenRequest> requests;
+  const auto add = [&](uint32_t seed) {
+    requests.push_back(drafted_request(ids(seed, 1), 8, seed));
+    engine.submit(requests.back());
+  };
+  for (uint32_t seed = 60; seed < 64; ++seed) add(seed);
+  for (int step = 0; step < 3; ++step) engine.step();
+  for (uint32_t seed = 64; seed < 76; ++seed) add(seed);
+  engine.run();
+  for (size_t i = 0; i < requests.size(); ++i)
+    EXPECT_TRUE(same_as_alone(engine.answer(i), requests[i])) << i;
+}
+
 TEST_P(Drafts, AreNotMadeForWhoDoesNotWantThem) {
   SteppedEngine engine(models(), {.limits = with({.is_adaptive = false})});
   TokenRequest plain = drafted_request(ids(40, 20), 20, 5);

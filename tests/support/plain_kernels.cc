@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "kernels/attend.h"
 #include "kernels/index.h"
+#include "kernels/moe.h"
 #include "tensor/formats.h"
 
 namespace stoker::testing {
@@ -83,7 +84,8 @@ const Kernels kPlain = {
         [](const kernels::PartsJob&) { CHECK(false, "weights are as the checkpoint has them"); },
     .attend = attend,
     .index_scores = index_scores,
-    .find_above = find_above};
+    .find_above = find_above,
+    .swiglu = kernels::swiglu};
 
 }  // namespace
 
