@@ -176,11 +176,11 @@ Load questions_load(const LoadedModel& model, const Setup& setup, int32_t batch,
 
 // Random prompts for a model of random weights, greedy.
 Load random_load(int32_t batch) {
-  const int32_t num_tokens = std::max(6, 64 / batch);
+  const int32_t num_tokens = batch == 1 ? 64 : std::max(6, 256 / batch);
   Load load{.batch = batch, .fixed = {2, 5}, .num_rounds = 3, .requests = {}};
   for (int32_t i = 0; i < batch; ++i) {
     engine::TokenRequest request;
-    request.prompt = random_ids(static_cast<uint32_t>(i), 16);
+    request.prompt = random_ids(static_cast<uint32_t>(i), 2);
     request.sampling.temperature = 0;
     request.max_tokens = num_tokens;
     load.requests.push_back(std::move(request));

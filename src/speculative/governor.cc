@@ -12,7 +12,9 @@ constexpr double kKeyShare = 0.03;  // of a row, at most, that its draft keys co
 constexpr int64_t kStepsPerRest = 64;
 constexpr int64_t kStepsKept = 64;  // in which draft keys are kept though drafts are off
 constexpr int64_t kStepsPerCheck = 32;
-constexpr double kLeastGain = 0.99;   // as measured
+constexpr double kLeastGain = 0.99;    // as measured
+constexpr int64_t kStepsToBeSure = 8;  // of a loss that is clear
+constexpr double kClearLoss = 0.1;
 constexpr int64_t kFirstBlock = 128;  // steps
 constexpr int64_t kLongestBlock = 1024;
 
@@ -111,7 +113,10 @@ void Governor::note_drafted_step(int64_t plain_tokens, int64_t tokens, double se
   const double plain = costs.step_seconds(plain_tokens) / static_cast<double>(plain_tokens);
   gained_seconds_ += static_cast<double>(tokens) * plain - seconds;
   drafted_seconds_ += seconds;
-  if (++num_checked_ < kStepsPerCheck) return;
+  ++num_checked_;
+  const bool is_clear =
+      num_checked_ >= kStepsToBeSure && gained_seconds_ < -kClearLoss * drafted_seconds_;
+  if (num_checked_ < kStepsPerCheck && !is_clear) return;
   const bool loses = gained_seconds_ < (kLeastGain - 1) * drafted_seconds_;
   num_checked_ = 0;
   gained_seconds_ = drafted_seconds_ = 0;
