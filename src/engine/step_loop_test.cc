@@ -124,6 +124,17 @@ TEST_F(EngineTest, GreedyTokensAreTheGoldenOnes) {
   EXPECT_EQ(outcome.end, End::kLength);
 }
 
+TEST(TokenStream, PromptLogprobsComeWithTheFirstToken) {
+  TokenStream stream(nullptr, {});
+  stream.set_prompt_logprobs({{-1.5F, 2, {}}});
+  EXPECT_TRUE(stream.take().prompt_logprobs.empty()) << "a look before the token";
+  stream.push(7, std::nullopt, Clock::now(), {});
+  const TokenProgress progress = stream.take();
+  EXPECT_EQ(progress.tokens, std::vector<int32_t>{7});
+  EXPECT_EQ(progress.prompt_logprobs.size(), 1U);
+  stream.finish(End::kLength, std::nullopt, {});
+}
+
 TEST_F(EngineTest, ABudgetForLessThanOneSequenceIsRefused) {
   EngineLimits limits = roomy();
   limits.kv_budget_bytes = 1000;

@@ -21,7 +21,8 @@ TokenProgress TokenStream::take() {
   TokenProgress taken;
   taken.tokens.swap(progress_.tokens);
   taken.logprobs.swap(progress_.logprobs);
-  taken.prompt_logprobs.swap(progress_.prompt_logprobs);
+  // They are set before the first token is pushed, and a look may come between.
+  if (!taken.tokens.empty()) taken.prompt_logprobs.swap(progress_.prompt_logprobs);
   taken.end = progress_.end;
   taken.error = progress_.error;
   taken.cost = progress_.cost;
