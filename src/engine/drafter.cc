@@ -5,19 +5,9 @@
 namespace stoker::engine {
 namespace {
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 int32_t drafts_of(const DraftOptions& options, const ModelConfig& config) {
   return options.num_drafts > 0 ? std::min(options.num_drafts, config.dspark_block_size)
                                 : config.dspark_block_size;
-}
-
-int64_t rows_of(std::span<const Share> shares) {
-  int64_t rows = 0;
-  for (const Share& share : shares) rows += share.rows;
-  return rows;
 }
 
 }  // namespace
@@ -72,7 +62,7 @@ double Drafter::propose(std::span<Share> shares, double prefill_seconds) {
   const double seconds = policy_.propose(
       candidates_, step, [this](std::span<const size_t> numbers) { return run_round(numbers); });
   // Prompts of one token are beyond what prompts may have: none may be left.
-  int64_t rows_left = std::max<int64_t>(0, max_step_rows_ - rows_of(shares));
+  int64_t rows_left = std::max<int64_t>(0, max_step_rows_ - num_rows(shares));
   size_t number = 0;
   for (Share& share : shares) {
     if (number == sequences_.size() || share.sequence != sequences_[number]) continue;
@@ -108,7 +98,7 @@ double Drafter::run_round(std::span<const size_t> numbers) {
   if (options_.alter) {
     for (size_t i = 0; i < jobs_.size(); ++i) options_.alter(*drafting_[i], jobs_[i].tokens);
   }
-  const double seconds = seconds_since(begin);
+  const double seconds = seconds_between(begin, Clock::now());
   metrics_.total_draft_rounds.add(static_cast<int64_t>(jobs_.size()));
   metrics_.draft_seconds.record(seconds);
   return seconds;
@@ -144,10 +134,9 @@ void Drafter::note_verified(const Share& share, int32_t accepted) {
 void Drafter::note_step(std::span<const Share> shares, int64_t tokens, double round_seconds,
                         double seconds) {
   if (round_seconds > 0) metrics_.verify_seconds.record(seconds);
-  const auto is_decode = [](const Share& share) { return share.is_decode; };
-  if (!std::ranges::all_of(shares, is_decode)) return;
+  if (!std::ranges::all_of(shares, &Share::is_decode)) return;
   policy_.observe_step({.sequences = static_cast<int64_t>(shares.size()),
-                        .rows = rows_of(shares),
+                        .rows = num_rows(shares),
                         .tokens = tokens,
                         .round_seconds = round_seconds,
                         .seconds = seconds});

@@ -36,6 +36,13 @@ struct Share {
   std::vector<PendingImage> images;  ///< their units, the scheduler's
 };
 
+/// Of all shares.
+inline int64_t num_rows(std::span<const Share> shares) {
+  int64_t rows = 0;
+  for (const Share& share : shares) rows += share.rows;
+  return rows;
+}
+
 struct SchedulerOptions {
   bool prefix_cache = true;
   Replay replay;

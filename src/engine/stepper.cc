@@ -11,10 +11,6 @@
 namespace stoker::engine {
 namespace {
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 int64_t prefill_rows(std::span<const Share> shares) {
   int64_t rows = 0;
   for (const Share& share : shares) rows += share.is_decode ? 0 : share.rows;
@@ -264,16 +260,15 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
 }
 
 void Stepper::count_step(std::span<const Share> shares, double seconds) {
-  int64_t num_rows = 0;
-  for (const Share& share : shares) num_rows += share.rows;
+  const int64_t rows = num_rows(shares);
   const int64_t num_prefill = prefill_rows(shares);
   const auto num_decoding = std::ranges::count_if(shares, &Share::is_decode);
   cost_.observe(num_decoding, num_prefill, seconds);
   metrics_.total_steps.add(1);
-  metrics_.total_decode_rows.add(num_rows - num_prefill);
+  metrics_.total_decode_rows.add(rows - num_prefill);
   metrics_.total_prefill_rows.add(num_prefill);
   metrics_.step_seconds.record(seconds);
-  metrics_.step_rows.record(static_cast<double>(num_rows));
+  metrics_.step_rows.record(static_cast<double>(rows));
 }
 
 }  // namespace stoker::engine

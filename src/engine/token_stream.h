@@ -21,6 +21,10 @@ namespace stoker::engine {
 
 using Clock = std::chrono::steady_clock;
 
+inline double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
 /// A request in tokens. Every id is in the vocabulary; prompt.size() + max_tokens fits the context.
 struct TokenRequest {
   std::vector<int32_t> prompt;  ///< at least one
