@@ -190,7 +190,10 @@ void log_warning(LogLevel level, std::string_view line) {
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOptions options) {
   LoadingProgress progress;
-  options.progress = [&progress](const Progress& now) { progress.update(now); };
+  options.progress = [&progress, also = std::move(options.progress)](const Progress& now) {
+    progress.update(now);
+    if (also) also(now);
+  };
   if (!options.log) options.log = log_warning;
   return Engine::open(model, options);
 }

@@ -62,7 +62,7 @@ void add_served_names_option(OptionParser& parser, std::vector<std::string>* nam
 void log_warning(LogLevel level, std::string_view line);
 
 /// Opens a model, telling on standard error how far it is once that takes more than two seconds;
-/// warnings of the library go there too.
+/// warnings of the library go there too. A progress sink of the options is called as well.
 Result<std::unique_ptr<Engine>> open_engine(const std::string& model, EngineOptions options);
 
 /// Hands each event of a stream to `on_event` until the last one, and returns the finish of each

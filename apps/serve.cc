@@ -2,11 +2,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "common.h"
@@ -81,14 +83,35 @@ class EngineStop {
   std::optional<Error> why_;
 };
 
+/// The keys of an option, or the one of the environment where the option is not there. `kind` names
+/// those without a name of their own: "key-1", "key-2", ...
+Result<std::vector<ApiKey>> read_keys(std::vector<std::string> texts,
+                                      const std::vector<const char*>& variables,
+                                      const std::string& kind) {
+  for (const char* variable : variables) {
+    const char* value = std::getenv(variable);
+    if (texts.empty() && value != nullptr && *value != '\0') texts.emplace_back(value);
+  }
+  std::vector<ApiKey> keys;
+  for (const std::string& text : texts) {
+    auto key = parse_api_key(text, kind + "-" + std::to_string(keys.size() + 1));
+    if (!key) return std::move(key).error();
+    keys.push_back(*std::move(key));
+  }
+  return keys;
+}
+
+/// Listens first, so that clients are told how far the start is.
 int serve(ServeOptions options) {
   EngineStop stop;
-  options.engine.on_stop = [&stop](const Error& why) { stop.set(why); };
-  Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
-  if (!engine) return report(engine.error());
   note_shutdown_signals();
-  const Result<std::unique_ptr<Server>> server = Server::start(**engine, options.server);
+  const Result<std::unique_ptr<Server>> server = Server::start(options.server);
   if (!server) return report(server.error());
+  options.engine.on_stop = [&stop](const Error& why) { stop.set(why); };
+  options.engine.progress = [&server](const Progress& now) { (*server)->tell(now); };
+  const Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
+  if (!engine) return report(engine.error());
+  (*server)->attach(**engine);
   const std::string url = url_of(options.server.host, (*server)->port());
   std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models)\n",
                (*engine)->model().name.c_str(), url.c_str(), url.c_str());
@@ -109,21 +132,40 @@ int serve(ServeOptions options) {
 int serve_command(const Arguments& arguments) {
   ServeOptions options;
   int port = options.server.port;
+  std::vector<std::string> keys, admin_keys;
   OptionParser parser("serve",
                       "Answers over HTTP, with OpenAI's interface: /v1/completions, "
                       "/v1/chat/completions, /v1/models, "
-                      "/health.",
+                      "/tokenize, /health, /metrics.",
                       kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--host", "ADDRESS", &options.server.host,
                 "An address of this machine [127.0.0.1]");
   parser.option("--port", "N", &port, "0 takes a free one and tells it [8000]");
   add_served_names_option(parser, &options.server.served_model_names);
+  parser.option("--api-key", "[NAME=]KEY", &keys,
+                "Clients must show one of these; may be given several times; also "
+                "STOKER_API_KEY [everybody is served]");
+  parser.option("--admin-api-key", "[NAME=]KEY", &admin_keys,
+                "Opens the routes for administrators to who shows it; also STOKER_ADMIN_API_KEY "
+                "[no such routes]");
+  parser.flag("--metrics-auth", &options.server.metrics_need_key, "/metrics takes a key too");
+  parser.option("--max-requests-per-key", "N", &options.server.max_requests_per_key,
+                "Requests of a key that are answered at the same time; one more is 429 [no limit]");
   add_engine_options(parser, &options.engine);
   if (const auto code = parser.parse(arguments)) return *code;
   if (port < 0 || port > 65535)
     return parser.refuse("--port: expected 0 to 65535, found " + std::to_string(port));
   options.server.port = static_cast<uint16_t>(port);
+  auto client_keys = read_keys(std::move(keys), {"STOKER_API_KEY", "VLLM_API_KEY"}, "key");
+  if (!client_keys) return parser.refuse("--api-key: " + client_keys.error().message);
+  options.server.api_keys = *std::move(client_keys);
+  auto admins = read_keys(std::move(admin_keys), {"STOKER_ADMIN_API_KEY"}, "admin");
+  if (!admins) return parser.refuse("--admin-api-key: " + admins.error().message);
+  options.server.admin_api_keys = *std::move(admins);
+  if (options.server.max_requests_per_key < 0)
+    return parser.refuse("--max-requests-per-key: expected at least 0, found " +
+                         std::to_string(options.server.max_requests_per_key));
 
   // A client or a reader of the log that goes away must not end the process.
   std::signal(SIGPIPE, SIG_IGN);

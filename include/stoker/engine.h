@@ -143,6 +143,15 @@ class Engine {
   /// tokenizer or the id has no text. Any thread.
   virtual std::string token_bytes(int32_t id) const = 0;
 
+  /// The ids of a prompt as submit makes them. Errors: kInvalidArgument and kUnsupported with their
+  /// field. Any thread.
+  virtual Result<std::vector<int32_t>> encode(Prompt prompt) const = 0;
+
+  /// The text of ids, control tokens included; ill-formed UTF-8 in it becomes U+FFFD. Errors:
+  /// kInvalidArgument with field "tokens" for an id outside the vocabulary, kUnsupported without a
+  /// tokenizer. Any thread.
+  virtual Result<std::string> decode(const std::vector<int32_t>& ids) const = 0;
+
   /// Validates, turns the prompt into ids on the calling thread, and queues. `ready` is called,
   /// from any thread, whenever poll() may have something new; it must not block and must not call
   /// the stream. It is never called after the stream's destructor has returned. Errors:

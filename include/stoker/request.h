@@ -80,10 +80,13 @@ struct ChatPrompt {
       reasoning_effort;  ///< "none" .. "max", or a number from 1 to 100 in decimal [75]
 };
 
+/// What is to be continued or answered.
+using Prompt = std::variant<TextPrompt, TokenPrompt, ChatPrompt>;
+
 /// A request. Validated by Engine::submit, whose error names the field as the HTTP interface spells
 /// it.
 struct Request {
-  std::variant<TextPrompt, TokenPrompt, ChatPrompt> prompt;
+  Prompt prompt;
   SamplingParams sampling;
   /// Answers to the prompt, 1 to kMaxChoices. Choice 0 is the answer that n = 1 gives; the others
   /// have seeds of their own (Finish::seed).

@@ -54,6 +54,16 @@ struct EngineStats {
   Histogram queue_seconds;        ///< from submission to the first step
   Histogram first_token_seconds;  ///< from submission to the first token
   Histogram token_seconds;        ///< between two tokens of a request
+  // Of a sequence that ended by a token or by length.
+  Histogram request_prompt_tokens;
+  Histogram request_tokens;             ///< chosen
+  Histogram request_max_tokens;         ///< that could have been chosen
+  Histogram request_seconds;            ///< from submission to the last token
+  Histogram request_prefill_seconds;    ///< from its first step to the first token
+  Histogram request_decode_seconds;     ///< from the first token to the last
+  Histogram request_inference_seconds;  ///< both
+  Histogram request_token_seconds;      ///< mean time between two tokens, of at least two
+
   Histogram step_seconds;
   Histogram step_rows;
   Histogram step_tokens;

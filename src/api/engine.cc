@@ -78,6 +78,28 @@ class LocalEngine final : public Engine {
     return std::string(tokenizer->bytes(id));
   }
 
+  Result<std::vector<int32_t>> encode(Prompt prompt) const override {
+    Request request;
+    request.prompt = std::move(prompt);
+    TRY_ASSIGN(EncodedPrompt encoded, encode_prompt(request, *model_));
+    return std::move(encoded.ids);
+  }
+
+  Result<std::string> decode(const std::vector<int32_t>& ids) const override {
+    const Tokenizer* tokenizer = model_->tokenizer();
+    if (tokenizer == nullptr) {
+      return Error{ErrorCode::kUnsupported,
+                   "tokens: the model has no tokenizer.json, so its tokens have no text", "tokens"};
+    }
+    const int32_t size = model_->info().vocab_size;
+    for (const int32_t id : ids) {
+      if (id < 0 || id >= size)
+        return invalid("tokens", "expected ids from 0 to " + std::to_string(size - 1) + ", found " +
+                                     std::to_string(id));
+    }
+    return tokenizer->decode(ids, /*skip_special=*/false);
+  }
+
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override {
     TRY_ASSIGN(engine::TokenRequest tokens_of, resolve_request(request, *model_, use_priorities_));
     TRY_ASSIGN(EncodedPrompt prompt, encode_prompt(request, *model_));

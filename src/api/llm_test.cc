@@ -363,6 +363,10 @@ class OddEngine : public Engine {
 
   const ModelInfo& model() const override { return info_; }
   std::string token_bytes(int32_t) const override { return ""; }
+  Result<std::vector<int32_t>> encode(Prompt prompt) const override {
+    return std::get<TokenPrompt>(prompt).ids;
+  }
+  Result<std::string> decode(const std::vector<int32_t>&) const override { return std::string(); }
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}
   bool healthy() const override { return healthy_; }

@@ -10,6 +10,8 @@ constexpr double kSeconds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.
                                0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10,
                                25,     50,      100,    250,   500,    1000};
 constexpr double kDrafts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
+constexpr double kTokens[] = {1,    2,    5,     10,    20,    50,     100,    200,    500,    1000,
+                              2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
 constexpr double kRows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
 }  // namespace
@@ -38,6 +40,14 @@ Metrics::Metrics(int32_t max_drafts)
       token_seconds(kSeconds),
       step_seconds(kSeconds),
       step_rows(kRows),
+      request_prompt_tokens(kTokens),
+      request_tokens(kTokens),
+      request_max_tokens(kTokens),
+      request_seconds(kSeconds),
+      request_prefill_seconds(kSeconds),
+      request_decode_seconds(kSeconds),
+      request_inference_seconds(kSeconds),
+      request_token_seconds(kSeconds),
       step_tokens(kRows),
       verified_drafts(kDrafts),
       draft_seconds(kSeconds),
@@ -87,6 +97,14 @@ EngineStats Metrics::read() const {
   out.token_seconds = token_seconds.read();
   out.step_seconds = step_seconds.read();
   out.step_rows = step_rows.read();
+  out.request_prompt_tokens = request_prompt_tokens.read();
+  out.request_tokens = request_tokens.read();
+  out.request_max_tokens = request_max_tokens.read();
+  out.request_seconds = request_seconds.read();
+  out.request_prefill_seconds = request_prefill_seconds.read();
+  out.request_decode_seconds = request_decode_seconds.read();
+  out.request_inference_seconds = request_inference_seconds.read();
+  out.request_token_seconds = request_token_seconds.read();
   out.step_tokens = step_tokens.read();
   out.verified_drafts = verified_drafts.read();
   out.draft_seconds = draft_seconds.read();

@@ -53,6 +53,9 @@ struct Metrics {
   Counter total_switched_off_predicted, total_switched_off_measured;
   std::vector<Counter> accepted_at;  ///< [drafts of a round]
   Distribution queue_seconds, first_token_seconds, token_seconds, step_seconds, step_rows;
+  Distribution request_prompt_tokens, request_tokens, request_max_tokens;
+  Distribution request_seconds, request_prefill_seconds, request_decode_seconds;
+  Distribution request_inference_seconds, request_token_seconds;
   Distribution step_tokens, verified_drafts, draft_seconds, verify_seconds;
 
   void count_end(End end);

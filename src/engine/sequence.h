@@ -37,7 +37,8 @@ struct Sequence {
   bool is_scheduled = false;  ///< has had rows
   Work work;
   Clock::time_point submitted = Clock::now();
-  Clock::time_point last_token;                   ///< once it has one
+  Clock::time_point scheduled;                    ///< once it has had rows
+  Clock::time_point first_token, last_token;      ///< once it has one
   std::vector<PositionLogprobs> prompt_logprobs;  ///< as far as they are known
 
   // While it runs.

@@ -163,6 +163,7 @@ void Stepper::collect(std::span<const Share> shares) {
     sequence.work.computed_tokens += share.rows;
     if (std::exchange(sequence.is_scheduled, true)) continue;
     const int64_t cached = std::min(sequence.num_cached, sequence.num_prompt);
+    sequence.scheduled = now;
     sequence.stream->mark_scheduled(now, cached);
     metrics_.queue_seconds.record(seconds_between(sequence.submitted, now));
     metrics_.total_prompt_tokens.add(sequence.num_prompt);
@@ -226,7 +227,23 @@ Result<void> Stepper::take_prompt_logprobs(Sequence& sequence, int64_t count, co
 
 void Stepper::end(Sequence& sequence, End end, std::optional<Error> error) {
   metrics_.count_end(end);
+  if (end == End::kStopId || end == End::kLength) record(sequence);
   sequence.finish(end, std::move(error));
+}
+
+// Of a sequence that has all its tokens.
+void Stepper::record(const Sequence& sequence) {
+  const double decode = seconds_between(sequence.first_token, sequence.last_token);
+  const double inference = seconds_between(sequence.scheduled, sequence.last_token);
+  const int64_t tokens = sequence.num_chosen();
+  metrics_.request_prompt_tokens.record(static_cast<double>(sequence.num_prompt));
+  metrics_.request_tokens.record(static_cast<double>(tokens));
+  metrics_.request_max_tokens.record(static_cast<double>(sequence.request.max_tokens));
+  metrics_.request_seconds.record(seconds_between(sequence.submitted, sequence.last_token));
+  metrics_.request_prefill_seconds.record(inference - decode);
+  metrics_.request_decode_seconds.record(decode);
+  metrics_.request_inference_seconds.record(inference);
+  if (tokens > 1) metrics_.request_token_seconds.record(decode / static_cast<double>(tokens - 1));
 }
 
 void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
@@ -242,6 +259,7 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
     logprobs = *sampling::logprobs_of(logits, *token, *request.logprobs, scratch_);
   const Clock::time_point now = Clock::now();
   if (sequence.num_chosen() == 0) {
+    sequence.first_token = now;
     metrics_.first_token_seconds.record(seconds_between(sequence.submitted, now));
     if (request.prompt_logprobs) sequence.stream->set_prompt_logprobs(sequence.prompt_logprobs);
   } else {

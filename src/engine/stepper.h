@@ -75,6 +75,7 @@ class Stepper {
   void choose(Sequence& sequence, std::span<const float> logits);
   Result<void> take_prompt_logprobs(Sequence& sequence, int64_t count, const float* logits);
   void end(Sequence& sequence, End end, std::optional<Error> error = std::nullopt);
+  void record(const Sequence& sequence);
   void count_step(std::span<const Share> shares, double seconds);
   void check() const;
 

@@ -1,6 +1,7 @@
 #include "server/answer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -29,6 +30,25 @@ std::string finish_members(const Finish& finish) {
   return "\"finish_reason\":" + json_quote(to_string(finish.reason)) + ",\"stop_reason\":" + stop;
 }
 
+// Of a prompt that is scored alone: the token that the engine chose behind it is not told.
+void hide_answer(Finish& finish) {
+  finish.reason = FinishReason::kLength;
+  finish.stop.reset();
+  finish.stop_token.reset();
+  finish.usage.completion_tokens = 0;
+  finish.usage.reasoning_tokens = 0;
+  finish.receipt.clear();
+}
+
+std::string ids_json(const std::vector<int32_t>& ids) {
+  std::string out = "[";
+  for (const int32_t id : ids) {
+    if (out.size() > 1) out += ",";
+    out += std::to_string(id);
+  }
+  return out + "]";
+}
+
 // What parse_receipt reads is JSON already.
 std::string receipt_member(const Finish& finish) {
   return finish.receipt.empty() ? "" : ",\"receipt\":" + finish.receipt;
@@ -48,6 +68,7 @@ const char* object_name(const AnswerHead& head) {
 
 struct Answer::Prompt {
   std::unique_ptr<Stream> stream;
+  std::string echo;                               // its text, if that is told
   int32_t num_running = 0;                        // of its choices
   std::vector<PositionLogprobs> prompt_logprobs;  // if it asks for them
 };
@@ -56,10 +77,12 @@ struct Answer::Choice {
   size_t index = 0;   // among all
   size_t prompt = 0;  // of prompts_
   LogprobsJson logprobs;
-  std::string text;       // without streaming: all so far
-  std::string reasoning;  // the same
+  std::vector<int32_t> ids;  // if they are told: all so far, or since the last chunk
+  std::string text;          // without streaming: all so far
+  std::string reasoning;     // the same
   int32_t num_tokens = 0;
   std::optional<Finish> finish;
+  bool is_begun = false;  // a chunk of it was written
 };
 
 AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
@@ -73,6 +96,13 @@ AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
   head.continuous_usage_stats = parsed.continuous_usage_stats;
   head.num_choices = parsed.num_choices;
   head.logprobs = parsed.logprobs;
+  head.prompt_logprobs = parsed.prompt_logprobs;
+  head.num_top = static_cast<size_t>(parsed.num_top);
+  head.echo = parsed.echo;
+  head.has_answer = parsed.has_answer;
+  head.include_reasoning = parsed.include_reasoning;
+  head.return_token_ids = parsed.return_token_ids;
+  head.tokens_as_ids = parsed.tokens_as_ids;
   return head;
 }
 
@@ -104,9 +134,20 @@ Answer::Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, co
   for (auto& stream : streams) {
     const int32_t num_choices = stream->num_choices();
     for (int32_t i = 0; i < num_choices; ++i) {
-      choices_.push_back({choices_.size(), prompts_.size(), {engine, head_.route}, {}, {}, 0, {}});
+      choices_.push_back({choices_.size(),
+                          prompts_.size(),
+                          {engine, head_.route, head_.tokens_as_ids},
+                          {},
+                          {},
+                          {},
+                          0,
+                          {}});
     }
-    prompts_.push_back({std::move(stream), num_choices, {}});
+    std::string echo;
+    if (head_.echo) {  // fails only without a tokenizer, where nothing is text
+      if (auto text = engine.decode(stream->prompt_ids())) echo = *std::move(text);
+    }
+    prompts_.push_back({std::move(stream), std::move(echo), num_choices, {}});
   }
   num_running_ = choices_.size();
 }
@@ -115,9 +156,12 @@ Answer::~Answer() = default;
 
 std::string Answer::opening() {
   std::string out;
-  if (head_.route != Route::kChat) return out;
   for (Choice& choice : choices_) {
-    append_chunk(choice, R"("delta":{"role":"assistant","content":""})", "", out);
+    if (head_.route == Route::kChat) {
+      append_chunk(choice, R"("delta":{"role":"assistant","content":""})", "", out);
+    } else if (head_.echo) {
+      append_chunk(choice, "\"text\":" + json_quote(prompts_[choice.prompt].echo), "", out);
+    }
   }
   return out;
 }
@@ -138,10 +182,15 @@ void Answer::poll(std::string& out, size_t max_bytes) {
 }
 
 void Answer::read(Choice& choice, const Event& event, std::string& out) {
-  choice.num_tokens += static_cast<int32_t>(event.ids.size());
-  choice.logprobs.add(event);
+  if (head_.has_answer) {
+    choice.num_tokens += static_cast<int32_t>(event.ids.size());
+    choice.logprobs.add(event);
+    if (head_.return_token_ids)
+      choice.ids.insert(choice.ids.end(), event.ids.begin(), event.ids.end());
+  }
   if (event.finish) {
     choice.finish = event.finish;
+    if (!head_.has_answer) hide_answer(*choice.finish);
     timings_ = longest(timings_, event.finish->timings);
     reason_ = event.finish->reason;
     if (reason_ == FinishReason::kCancelled || reason_ == FinishReason::kError) {
@@ -150,19 +199,25 @@ void Answer::read(Choice& choice, const Event& event, std::string& out) {
     }
     --num_running_;
   }
-  if (!head_.stream) {
-    choice.reasoning += event.reasoning;
+  if (head_.stream) {
+    write(choice, event, out);
+  } else if (head_.has_answer) {
+    if (head_.include_reasoning) choice.reasoning += event.reasoning;
     choice.text += event.text;
-    return;
   }
+}
+
+// As events of the stream.
+void Answer::write(Choice& choice, const Event& event, std::string& out) {
+  const std::string text = head_.has_answer ? event.text : "";
   if (head_.route == Route::kChat) {
-    append_delta(choice, "reasoning", event.reasoning, out);
-    append_delta(choice, "content", event.text, out);
+    if (head_.include_reasoning) append_delta(choice, "reasoning", event.reasoning, out);
+    append_delta(choice, "content", text, out);
     if (choice.finish) append_end(choice, "", out);
   } else if (choice.finish) {
-    append_end(choice, event.text, out);
-  } else if (!event.text.empty()) {
-    append_chunk(choice, "\"text\":" + json_quote(event.text), "", out);
+    append_end(choice, text, out);
+  } else if (!text.empty()) {
+    append_chunk(choice, "\"text\":" + json_quote(text), "", out);
   }
   if (finished()) {
     if (head_.include_usage) append_usage_chunk(out);
@@ -206,7 +261,12 @@ void Answer::append_chunk(Choice& choice, const std::string& content, const std:
                           std::string& out) const {
   out += "data: " + prefix_ + ",\"choices\":[{\"index\":" + std::to_string(choice.index) + "," +
          content + ",\"logprobs\":" + (head_.logprobs ? choice.logprobs.take(false) : "null") +
-         "," + (end.empty() ? "\"finish_reason\":null" : end) + "}]";
+         "," + (end.empty() ? "\"finish_reason\":null" : end);
+  if (head_.return_token_ids) {
+    if (!std::exchange(choice.is_begun, true)) out += prompt_ids_member(prompts_[choice.prompt]);
+    out += ",\"token_ids\":" + ids_json(std::exchange(choice.ids, {}));
+  }
+  out += "}]";
   if (!end.empty()) out += ",\"seed\":" + seed_json(prompts_[choice.prompt].stream->seed());
   if (head_.continuous_usage_stats) {
     out += ",\"usage\":" + usage_json(usage(), finished());
@@ -250,19 +310,28 @@ std::string Answer::choice_json(Choice& choice, size_t index) const {
     }
     out += ",\"refusal\":null}";
   } else {
-    out += ",\"text\":" + json_quote(choice.text);
+    out += ",\"text\":" + json_quote(prompt.echo + choice.text);
   }
+  if (head_.echo && head_.logprobs)
+    choice.logprobs.add_prompt(prompt.stream->prompt_ids(), prompt.prompt_logprobs, head_.num_top);
   out += ",\"logprobs\":" + (head_.logprobs ? choice.logprobs.take(true) : "null") + "," +
          finish_members(*choice.finish);
-  if (head_.route == Route::kCompletions) out += prompt_logprobs_member(prompt);
+  if (head_.return_token_ids) out += ",\"token_ids\":" + ids_json(choice.ids);
+  if (head_.route == Route::kCompletions)
+    out += prompt_logprobs_member(prompt) + prompt_ids_member(prompt);
   if (choices_.size() > 1) out += ",\"seed\":" + seed_json(choice.finish->seed);
   return out + receipt_member(*choice.finish) + "}";
 }
 
 std::string Answer::prompt_logprobs_member(const Prompt& prompt) const {
-  if (prompt.prompt_logprobs.empty()) return "";
+  if (!head_.prompt_logprobs || prompt.prompt_logprobs.empty()) return "";
   return ",\"prompt_logprobs\":" +
          prompt_logprobs_json(engine_, prompt.stream->prompt_ids(), prompt.prompt_logprobs);
+}
+
+std::string Answer::prompt_ids_member(const Prompt& prompt) const {
+  if (!head_.return_token_ids) return "";
+  return ",\"prompt_token_ids\":" + ids_json(prompt.stream->prompt_ids());
 }
 
 // The choices that are told: all, or those of each prompt that are the likeliest, best first.
@@ -293,7 +362,8 @@ std::string Answer::body() {
     out += choice_json(*choice, index++);
   }
   out += "],\"usage\":" + usage_json(usage(), true);
-  if (head_.route == Route::kChat) out += prompt_logprobs_member(prompts_.front());
+  if (head_.route == Route::kChat)
+    out += prompt_logprobs_member(prompts_.front()) + prompt_ids_member(prompts_.front());
   return out + ",\"seed\":" + seed_json(prompts_.front().stream->seed()) + "}";
 }
 

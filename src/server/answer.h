@@ -25,6 +25,13 @@ struct AnswerHead {
   bool continuous_usage_stats = false;
   int32_t num_choices = 1;  ///< of each stream; the best ones where it has more
   bool logprobs = false;
+  bool prompt_logprobs = false;
+  size_t num_top = 0;  ///< of the likeliest, with each token
+  bool echo = false;
+  bool has_answer = true;
+  bool include_reasoning = true;
+  bool return_token_ids = false;
+  bool tokens_as_ids = false;
 };
 
 /// The head of an answer to a request, made now. `request_id` is the part of the id behind its
@@ -41,7 +48,7 @@ class Answer {
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  /// The events that open a stream, before any token: who speaks, for chat.
+  /// The events that open a stream, before any token: who speaks, for chat; the prompt, for echo.
   std::string opening();
 
   /// Reads what the streams have ready, without waiting, and appends the events of it to `out`,
@@ -69,6 +76,7 @@ class Answer {
   struct Choice;
 
   void read(Choice& choice, const Event& event, std::string& out);
+  void write(Choice& choice, const Event& event, std::string& out);
   void fail(const std::optional<Error>& error, std::string& out);
   void append_delta(Choice& choice, const char* member, const std::string& text,
                     std::string& out) const;
@@ -78,6 +86,7 @@ class Answer {
   void append_usage_chunk(std::string& out) const;
   std::string choice_json(Choice& choice, size_t index) const;
   std::string prompt_logprobs_member(const Prompt& prompt) const;
+  std::string prompt_ids_member(const Prompt& prompt) const;
   std::vector<Choice*> told_choices();
 
   AnswerHead head_;

@@ -27,13 +27,12 @@ HttpError wrong_member(const char* name, const std::string& expected, const Json
 // As the server would refuse it by its head.
 std::optional<HttpError> check_target(const std::string& method, const std::string& url) {
   const Target target = target_of(url);
-  const bool is_generation = target == Target::kCompletions || target == Target::kChat;
-  if (is_generation && method == "POST") return std::nullopt;
+  if (is_generation(target) && method == "POST") return std::nullopt;
   HttpRequest head;
   head.method = method;
   head.path = url;
   head.content_type = "application/json";
-  if (auto refusal = check_head(head)) return refusal;
+  if (auto refusal = check_head(head, {})) return refusal;
   return HttpError{404,
                    "expected POST of /v1/chat/completions or /v1/completions in a batch, found " +
                        method.substr(0, kMaxShownMethodBytes) + " of " +

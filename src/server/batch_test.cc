@@ -177,7 +177,7 @@ TEST_F(BatchTest, WrongLinesStandAlone) {
       request("first", prompt("p")) + "\n  \r\nnonsense\n" + request("", prompt("p")) +
       request("first", prompt("p")) + request("url", "{}", "/v1/embeddings") +
       request("none", "{}") + request("stream", R"({"prompt":"p","stream":true})") +
-      request("field", R"({"prompt":"p","echo":true})") +
+      request("field", R"({"prompt":"p","suffix":"s"})") +
       request("model", R"({"prompt":"p","model":"x"})") + request("wrong", prompt("wrong")) +
       request("fails", prompt("fails")) + request("long", prompt(std::string(300, 'x'))) +
       request("last", prompt("p"));

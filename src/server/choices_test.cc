@@ -244,6 +244,76 @@ TEST_F(ChoicesTest, LogprobsOfPrompts) {
               HasSubstr(R"(,"prompt_logprobs":)" + expected + R"(,"seed":7})"));
 }
 
+// A prompt of <1>, <2>, <3>, 9 characters; what is chosen says "0".
+Script scored(const Request& request) {
+  Script script = choices(request);
+  if (request.prompt_logprobs)
+    script.steps[0].event.prompt_logprobs = {{-1, 1, {{2, -1}}}, {-2.5F, 4, {{9, -0.5F}}}};
+  return script;
+}
+
+TEST_F(ChoicesTest, EchoPutsThePromptInFront) {
+  start(scored);
+  EXPECT_THAT(members(complete(R"("echo":true,"n":2)"), "text"),
+              ElementsAre(R"("<1><2><3>0")", R"("<1><2><3>1")"));
+  const HttpReply reply = complete(R"("echo":true,"logprobs":1)");
+  EXPECT_THAT(
+      members(reply, "logprobs"),
+      ElementsAre(R"({"tokens":["<1>","<2>","<3>","<0>"],"token_logprobs":[null,-1,-2.5,-5],)"
+                  R"("top_logprobs":[null,{"<2>":-1},{"<9>":-0.5},{"<1>":-0.25,"<0>":-5}],)"
+                  R"("text_offset":[0,3,6,9]})"));
+  EXPECT_THAT(reply.body, Not(HasSubstr("prompt_logprobs")));
+  const auto events = complete(R"("echo":true,"stream":true)").events();
+  ASSERT_EQ(events.size(), 4U);
+  EXPECT_THAT(events[0], HasSubstr(R"("text":"<1><2><3>")"));
+  EXPECT_THAT(events[1], HasSubstr(R"("text":"0")"));
+}
+
+TEST_F(ChoicesTest, APromptIsScoredAlone) {
+  start(scored);
+  const HttpReply reply = complete(R"("echo":true,"max_tokens":0,"logprobs":0)");
+  EXPECT_THAT(members(reply, "text"), ElementsAre(R"("<1><2><3>")"));
+  EXPECT_THAT(members(reply, "finish_reason"), ElementsAre(R"("length")"));
+  EXPECT_THAT(members(reply, "logprobs"),
+              ElementsAre(R"({"tokens":["<1>","<2>","<3>"],"token_logprobs":[null,-1,-2.5],)"
+                          R"("top_logprobs":null,"text_offset":[0,3,6]})"));
+  EXPECT_THAT(reply.body, HasSubstr(R"("prompt_tokens":3,"completion_tokens":0,"total_tokens":3)"));
+  const auto events = complete(R"("echo":true,"max_tokens":0,"stream":true)").events();
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_THAT(events[1], HasSubstr(R"("text":"")"));
+}
+
+TEST_F(ChoicesTest, IdsAreToldIfAskedFor) {
+  start(scored);
+  HttpReply reply = complete(R"("return_token_ids":true,"n":2)");
+  EXPECT_THAT(members(reply, "token_ids"), ElementsAre("[0]", "[10]"));
+  EXPECT_THAT(members(reply, "prompt_token_ids"), ElementsAre("[1,2,3]", "[1,2,3]"));
+  reply = chat(R"("return_token_ids":true)");
+  EXPECT_THAT(members(reply, "token_ids"), ElementsAre("[0]"));
+  EXPECT_THAT(reply.body, HasSubstr(R"(,"prompt_token_ids":[1,2,3],"seed":7})"));
+  const auto events = complete(R"("return_token_ids":true,"stream":true)").events();
+  EXPECT_THAT(events[0], HasSubstr(R"("prompt_token_ids":[1,2,3],"token_ids":[0]}])"));
+  EXPECT_THAT(events[1], HasSubstr(R"("stop_reason":null,"token_ids":[]}])"));
+  EXPECT_THAT(members(complete(R"("return_tokens_as_token_ids":true,"logprobs":1)"), "logprobs"),
+              ElementsAre(R"({"tokens":["token_id:0"],"token_logprobs":[-5],"top_logprobs":)"
+                          R"([{"token_id:1":-0.25,"token_id:0":-5}],"text_offset":[0]})"));
+}
+
+TEST_F(ChoicesTest, ReasoningMayBeLeftOut) {
+  start([](const Request&) {
+    Script script;
+    script.steps = {{reasoning_event("secret")}, {text_event("told")}};
+    script.steps.push_back({finish_event(FinishReason::kStop, 2)});
+    return script;
+  });
+  EXPECT_THAT(chat(R"("include_reasoning":true)").body, HasSubstr("secret"));
+  for (const char* more : {"", R"(,"stream":true)"}) {
+    const HttpReply reply = chat(R"("include_reasoning":false)" + std::string(more));
+    EXPECT_THAT(reply.body, Not(HasSubstr("secret")));
+    EXPECT_THAT(reply.body, HasSubstr("told"));
+  }
+}
+
 TEST_F(ChoicesTest, AStopTokenIsTold) {
   start([](const Request& request) {
     Script script = choices(request);

@@ -5,9 +5,12 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "base/check.h"
+#include "server/plain_routes.h"
 #include "server/routes.h"
+#include "server/tokenize_routes.h"
 
 namespace stoker {
 namespace {
@@ -33,6 +36,7 @@ std::string seconds_text(double seconds) {
 
 struct Connection::Prepared {
   std::optional<HttpError> error;
+  std::optional<std::string> body;  // the answer, where the engine has nothing to add
   ParsedRequest parsed;
   std::vector<std::unique_ptr<Stream>> streams;
 };
@@ -59,7 +63,8 @@ Connection::Connection(tcp::socket socket, ServerContext& context)
     : socket_(std::move(socket)),
       context_(context),
       timer_(context.io),
-      parser_({context.options.max_header_bytes, context.options.max_body_bytes}) {}
+      parser_({.max_header_bytes = context.options.max_header_bytes,
+               .max_body_bytes = context.options.max_body_bytes}) {}
 
 void Connection::start() {
   BoostError ignored;
@@ -187,8 +192,10 @@ void Connection::on_head() {
   phase_ = Phase::kBody;
   request_id_ = request.request_id.empty() ? context_.ids.next() : request.request_id;
   is_keep_alive_ = request.keep_alive && !context_.is_draining;
-  refusal_ = check_head(request);
-  if (context_.is_draining) refusal_ = {503, "the server is stopping", "", ""};
+  begin_ = Clock::now();
+  key_name_ = key_name(request, context_.access);
+  refusal_ = check_head(request, context_.access);
+  if (!refusal_ && takes_body(target_of(request.path))) refusal_ = why_not_served(context_);
   set_deadline(context_.options.body_idle_timeout);
   if (parser_.state() != HttpParser::State::kBody) return;
   if (refusal_) {
@@ -200,44 +207,55 @@ void Connection::on_head() {
 
 // The request is whole.
 void Connection::dispatch() {
-  if (refusal_) return respond_error(*refusal_);
   const HttpRequest& request = parser_.request();
-  const Target target = target_of(request.path);
+  num_request_bytes_ = request.body.size();
+  if (refusal_) return respond_error(*refusal_);
   if (request.method == "OPTIONS") return respond(204, "");
-  switch (target) {
-    case Target::kHealth:
-      if (context_.engine.healthy()) return respond(200, "");
-      return respond_error({503, "the engine has stopped", "", "EngineDeadError"});
-    case Target::kModels:
-      return respond(200, models_json(context_.engine.model(), context_.options.served_model_names,
-                                      context_.created));
-    case Target::kModel: {
-      const auto card = model_json(context_.engine.model(), context_.options.served_model_names,
-                                   context_.created, request.path);
-      if (card) return respond(200, *card);
-      return respond_error({404, "no such model is served here", "model", ""});
-    }
-    case Target::kCompletions:
-    case Target::kChat:
-      return start_answer();
-    case Target::kUnknown:
-      break;
-  }
-  CHECK(false, "check_head has refused what has no target");
+  if (takes_body(target_of(request.path))) return start_answer();
+  const PlainAnswer answer = answer_plainly(context_, request);
+  if (answer.error) return respond_error(*answer.error);
+  respond(answer.status, answer.body, answer.content_type);
 }
 
 // ---- Answering
 
+// Whether the key of a request may have one more answered.
+bool Connection::admit() {
+  const int most = context_.options.max_requests_per_key;
+  if (!key_name_.empty()) {
+    int& count = context_.num_answering_of_key[key_name_];
+    if (most > 0 && count >= most) return false;
+    ++count;
+  }
+  ++context_.num_answering;
+  is_admitted_ = true;
+  return true;
+}
+
+void Connection::release() {
+  if (!std::exchange(is_admitted_, false)) return;
+  --context_.num_answering;
+  const auto of_key = context_.num_answering_of_key.find(key_name_);
+  if (of_key != context_.num_answering_of_key.end() && --of_key->second == 0)
+    context_.num_answering_of_key.erase(of_key);
+}
+
 void Connection::start_answer() {
   phase_ = Phase::kAnswering;
+  if (!admit()) {
+    return respond_error({429,
+                          "the key \"" + key_name_ + "\" has " +
+                              std::to_string(context_.options.max_requests_per_key) +
+                              " requests under way, which is its limit",
+                          "", ""});
+  }
   set_deadline(kForever);
   is_abandoned_ = std::make_shared<std::atomic<bool>>(false);
-  const Route route =
-      target_of(parser_.request().path) == Target::kChat ? Route::kChat : Route::kCompletions;
-  asio::post(context_.workers, [self = shared_from_this(), &context = context_, route,
+  const Target target = target_of(parser_.request().path);
+  asio::post(context_.workers, [self = shared_from_this(), &context = context_, target,
                                 body = std::move(parser_.request().body), abandoned = is_abandoned_,
                                 wake = std::make_shared<Wake>(context_.io, weak_from_this())] {
-    Prepared prepared = prepare(context, route, body, *abandoned, wake);
+    Prepared prepared = prepare(context, target, body, *abandoned, wake);
     asio::post(context.io, [self, prepared = std::move(prepared)]() mutable {
       self->guard([&] { self->on_prepared(std::move(prepared)); });
     });
@@ -245,18 +263,26 @@ void Connection::start_answer() {
 }
 
 // On a worker's thread: bytes to running streams.
-Connection::Prepared Connection::prepare(ServerContext& context, Route route,
+Connection::Prepared Connection::prepare(ServerContext& context, Target target,
                                          const std::string& body,
                                          const std::atomic<bool>& abandoned,
                                          const std::shared_ptr<Wake>& wake) {
   Prepared prepared;
+  Engine& engine = *context.engine;
   try {
     if (abandoned) return prepared;
-    if (!context.engine.healthy()) {
-      prepared.error = {503, "the engine has stopped", "", "EngineDeadError"};
+    if (!is_generation(target)) {
+      auto answer = target == Target::kTokenize ? tokenize_answer(engine, body, context.names)
+                                                : detokenize_answer(engine, body, context.names);
+      if (answer) {
+        prepared.body = *std::move(answer);
+      } else {
+        prepared.error = to_http_error(answer.error());
+      }
       return prepared;
     }
-    auto parsed = parse_request(route, body, context.options.served_model_names);
+    const Route route = target == Target::kChat ? Route::kChat : Route::kCompletions;
+    auto parsed = parse_request(route, body, context.names);
     if (!parsed) {
       prepared.error = to_http_error(parsed.error());
       return prepared;
@@ -264,7 +290,7 @@ Connection::Prepared Connection::prepare(ServerContext& context, Route route,
     prepared.parsed = *std::move(parsed);
     for (Request& request : prepared.parsed.requests) {
       if (abandoned) break;
-      auto stream = context.engine.submit(std::move(request), [wake] { (*wake)(); });
+      auto stream = engine.submit(std::move(request), [wake] { (*wake)(); });
       if (!stream) {
         prepared.error = to_http_error(stream.error());
         prepared.streams.clear();
@@ -291,6 +317,9 @@ void Connection::on_prepared(Prepared prepared) {
   if (prepared.error) {
     respond_error(*prepared.error);
     advance();
+  } else if (prepared.body) {
+    respond(200, *prepared.body);
+    advance();
   } else {
     begin_answer(std::move(prepared));
   }
@@ -298,7 +327,8 @@ void Connection::on_prepared(Prepared prepared) {
 
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
-  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams), context_.engine);
+  for (const auto& stream : prepared.streams) context_.metrics.count_choices(stream->num_choices());
+  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams), *context_.engine);
   is_streaming_ = parsed.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
@@ -322,6 +352,7 @@ void Connection::pump() {
   std::string events;
   answer_->poll(events, kMaxBacklogBytes);
   if (!events.empty()) {
+    num_response_bytes_ += events.size();
     append_chunk(output_, parser_.request().version, events);
     set_deadline(context_.options.ping_interval);
   }
@@ -344,7 +375,7 @@ void Connection::finish_answer() {
   end_exchange();
 }
 
-void Connection::respond(int status, std::string_view body) {
+void Connection::respond(int status, std::string_view body, const char* content_type) {
   const HttpRequest& request = parser_.request();
   const bool is_whole = parser_.state() == HttpParser::State::kDone;
   if (!is_whole) is_keep_alive_ = false;
@@ -352,11 +383,13 @@ void Connection::respond(int status, std::string_view body) {
   head.status = status;
   head.version = request.version;
   head.keep_alive = is_keep_alive_;
+  head.content_type = content_type;
   head.content_length = body.size();
   head.request_id = request_id_;
   if (status == 204 || status == 405) head.allow = allowed_methods(target_of(request.path));
   output_ += response_head(head);
   if (request.method != "HEAD") output_ += body;
+  num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");
   end_exchange();
 }
@@ -368,9 +401,12 @@ void Connection::respond_error(const HttpError& error) {
 // The answer is in output_: on to the next request, or to the end of the connection.
 void Connection::end_exchange() {
   answer_.reset();
+  release();
   is_streaming_ = false;
   refusal_.reset();
   request_id_.clear();
+  key_name_.clear();
+  num_request_bytes_ = num_response_bytes_ = 0;
   count_body(0);
   close_after_write_ = !is_keep_alive_ || context_.is_closing;
   parser_.reset();
@@ -379,13 +415,18 @@ void Connection::end_exchange() {
   flush();
 }
 
-// One line for each request. Never what was asked or answered.
-void Connection::log_exchange(int status, const char* reason) const {
-  if (!context_.options.log) return;
+// Counts the request, and tells it to the log in one line: never what was asked or answered.
+void Connection::log_exchange(int status, const char* reason) {
   const HttpRequest& request = parser_.request();
+  const Target target = target_of(request.path);
+  context_.metrics.count({handler_name(target), target == Target::kUnknown ? "-" : request.method,
+                          status, std::chrono::duration<double>(Clock::now() - begin_).count(),
+                          num_request_bytes_, num_response_bytes_});
+  if (!context_.options.log) return;
   std::string line = "request id=" + (request_id_.empty() ? "-" : request_id_) +
                      " route=" + (request.path.empty() ? "-" : request.path.substr(0, 100)) +
                      " status=" + std::to_string(status) + " reason=" + reason;
+  if (!key_name_.empty()) line += " key=" + key_name_;
   if (answer_) {
     const Usage usage = answer_->usage();
     line += " prompt_tokens=" + std::to_string(usage.prompt_tokens) +
@@ -394,8 +435,7 @@ void Connection::log_exchange(int status, const char* reason) const {
             " first_token_s=" + seconds_text(answer_->timings().first_token.count()) +
             " total_s=" + seconds_text(answer_->timings().total.count());
   }
-  const bool is_health = target_of(request.path) == Target::kHealth;
-  context_.log(is_health ? LogLevel::kDebug : LogLevel::kInfo, line);
+  context_.log(is_probe(target) ? LogLevel::kDebug : LogLevel::kInfo, line);
 }
 
 // ---- Writing and closing
@@ -451,6 +491,7 @@ void Connection::close() {
   phase_ = Phase::kClosed;
   if (is_abandoned_) *is_abandoned_ = true;
   answer_.reset();
+  release();
   count_body(0);
   BoostError ignored;
   socket_.close(ignored);

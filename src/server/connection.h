@@ -1,4 +1,4 @@
-// One client's connection: reads requests one after the other, hands completion requests to the
+// One client's connection: reads requests one after the other, hands those with a body to the
 // workers, writes answers.
 //
 // The socket is watched all the time, also while an answer is made, so that a client that goes away
@@ -66,16 +66,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Answering.
   void start_answer();
-  static Prepared prepare(ServerContext& context, Route route, const std::string& body,
+  static Prepared prepare(ServerContext& context, Target target, const std::string& body,
                           const std::atomic<bool>& abandoned, const std::shared_ptr<Wake>& wake);
   void on_prepared(Prepared prepared);
   void begin_answer(Prepared prepared);
   void pump();
   void finish_answer();
-  void respond(int status, std::string_view body);
+  bool admit();
+  void release();
+  void respond(int status, std::string_view body, const char* content_type = "application/json");
   void respond_error(const HttpError& error);
   void end_exchange();
-  void log_exchange(int status, const char* reason) const;
+  void log_exchange(int status, const char* reason);
 
   // Writing and closing.
   void flush();
@@ -107,6 +109,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::optional<HttpError> refusal_;  // of the current request, by its head
   std::string request_id_;
+  std::string key_name_;           // of the key that the current request shows; may be empty
+  bool is_admitted_ = false;       // it counts in ServerContext::num_answering
+  Clock::time_point begin_;        // of the current request: its head was there
+  size_t num_request_bytes_ = 0;   // of its body
+  size_t num_response_bytes_ = 0;  // of its answer
   bool is_keep_alive_ = true;
   std::shared_ptr<std::atomic<bool>> is_abandoned_;  // tells the workers not to bother
   std::optional<Answer> answer_;

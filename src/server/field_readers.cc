@@ -64,6 +64,14 @@ Result<std::vector<int32_t>> ids_of(const Json& value, const std::string& param)
   return ids;
 }
 
+// A name, or a number in decimal.
+Result<std::string> effort_of(const Json& value, const std::string& param) {
+  if (value.is_string()) return value.as_string();
+  const auto number = value.as_int();
+  if (!number) return wrong_value(param, "a string or an integer", value);
+  return std::to_string(*number);
+}
+
 bool is_ids(const Json& value) {
   return value.is_array() && !value.items().empty() && value.items().front().is_number();
 }
@@ -129,7 +137,7 @@ Result<void> read_prompt(const Json& value, RequestDraft& draft) {
 
 Result<void> read_max_tokens(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.request.max_tokens,
-             int_of(value, "max_tokens", 1, "an integer from 1 to 2147483647"));
+             int_of(value, "max_tokens", 0, "an integer from 0 to 2147483647"));
   return {};
 }
 
@@ -309,6 +317,7 @@ Result<void> read_top_logprobs(const Json& value, RequestDraft& draft) {
 
 Result<void> read_prompt_logprobs(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.request.prompt_logprobs, count_of(value, "prompt_logprobs", 0, kMaxLogprobs));
+  draft.parsed.prompt_logprobs = true;
   return {};
 }
 
@@ -375,14 +384,53 @@ Result<void> read_thinking(const Json& value, RequestDraft& draft) {
   return {};
 }
 
-Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft) {
-  if (value.is_string()) {
-    draft.chat.reasoning_effort = value.as_string();
-    return {};
+Result<void> read_echo(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.parsed.echo, bool_of(value, "echo"));
+  return {};
+}
+
+Result<void> read_add_special_tokens(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.add_special_tokens, bool_of(value, "add_special_tokens"));
+  return {};
+}
+
+Result<void> read_return_token_ids(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.parsed.return_token_ids, bool_of(value, "return_token_ids"));
+  return {};
+}
+
+Result<void> read_tokens_as_ids(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.parsed.tokens_as_ids, bool_of(value, "return_tokens_as_token_ids"));
+  return {};
+}
+
+Result<void> read_include_reasoning(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.parsed.include_reasoning, bool_of(value, "include_reasoning"));
+  return {};
+}
+
+// What vLLM's clients say there of thinking. Other arguments are of other templates.
+Result<void> read_template_kwargs(const Json& value, RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value("chat_template_kwargs", "an object", value);
+  std::optional<bool> thinking;
+  for (const char* name : {"thinking", "enable_thinking"}) {
+    const std::string param = std::string("chat_template_kwargs.") + name;
+    const Json* wish = value.find(name);
+    if (wish == nullptr || wish->is_null()) continue;
+    TRY_ASSIGN(const bool on, bool_of(*wish, param));
+    if (thinking && *thinking != on)
+      return wrong_value(param, "the same as chat_template_kwargs.thinking", *wish);
+    thinking = on;
   }
-  const auto number = value.as_int();
-  if (!number) return wrong_value("reasoning_effort", "a string or an integer", value);
-  draft.chat.reasoning_effort = std::to_string(*number);
+  draft.template_thinking = thinking;
+  const Json* effort = value.find("reasoning_effort");
+  if (effort == nullptr || effort->is_null()) return {};
+  TRY_ASSIGN(draft.template_effort, effort_of(*effort, "chat_template_kwargs.reasoning_effort"));
+  return {};
+}
+
+Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.chat.reasoning_effort, effort_of(value, "reasoning_effort"));
   return {};
 }
 

@@ -44,6 +44,12 @@ Result<void> read_request_id(const Json& value, RequestDraft& draft);
 Result<void> read_priority(const Json& value, RequestDraft& draft);
 Result<void> read_cache_salt(const Json& value, RequestDraft& draft);
 Result<void> read_thinking(const Json& value, RequestDraft& draft);
+Result<void> read_echo(const Json& value, RequestDraft& draft);
+Result<void> read_add_special_tokens(const Json& value, RequestDraft& draft);
+Result<void> read_return_token_ids(const Json& value, RequestDraft& draft);
+Result<void> read_tokens_as_ids(const Json& value, RequestDraft& draft);
+Result<void> read_include_reasoning(const Json& value, RequestDraft& draft);
+Result<void> read_template_kwargs(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
 
 /// A wrong value: "<param>: expected <expected>, found <what it is>".

@@ -22,6 +22,9 @@ struct RequestDraft {
   std::optional<int32_t> max_completion_tokens;
   std::optional<int32_t> best_of;
   std::optional<int32_t> top_logprobs;
+  bool add_special_tokens = false;
+  std::optional<bool> template_thinking;       ///< of chat_template_kwargs,
+  std::optional<std::string> template_effort;  ///< and the effort
   bool has_stream_options = false;
 };
 

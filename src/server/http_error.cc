@@ -18,6 +18,7 @@ constexpr StatusRow kStatuses[] = {
     {200, "OK", nullptr},
     {204, "No Content", nullptr},
     {400, "Bad Request", "BadRequestError"},
+    {401, "Unauthorized", "AuthenticationError"},
     {404, "Not Found", "NotFoundError"},
     {405, "Method Not Allowed", "MethodNotAllowed"},
     {408, "Request Timeout", "RequestTimeout"},

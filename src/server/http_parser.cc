@@ -50,7 +50,7 @@ std::string_view view(BoostText text) {
 // Keeps the parts of a request that the server reads.
 class HttpParser::Reader : public http::basic_parser<true> {
  public:
-  explicit Reader(const HttpLimits& limits) {
+  explicit Reader(const HttpLimits& limits) : max_fields_(limits.max_header_fields) {
     eager(true);
     header_limit(static_cast<uint32_t>(limits.max_header_bytes));
     body_limit(limits.max_body_bytes);
@@ -72,6 +72,7 @@ class HttpParser::Reader : public http::basic_parser<true> {
   void on_field_impl(http::field name, BoostText name_text, BoostText value_text,
                      BoostError& error) override {
     const std::string_view value = view(value_text);
+    if (++num_fields_ > max_fields_) error = http::error::header_limit;
     if (name == http::field::content_type) {
       request.content_type = lower_case(trim(value.substr(0, value.find(';'))));
     } else if (name == http::field::content_encoding) {
@@ -80,8 +81,12 @@ class HttpParser::Reader : public http::basic_parser<true> {
       request.expects_continue = lower_case(trim(value)) == "100-continue";
     } else if (name == http::field::transfer_encoding) {
       if (lower_case(trim(value)) != "chunked") error = http::error::bad_transfer_encoding;
+    } else if (name == http::field::authorization) {
+      request.authorization = trim(value);
     } else if (lower_case(view(name_text)) == "x-request-id") {
       request.request_id = is_request_id(trim(value)) ? trim(value) : "";
+    } else if (lower_case(view(name_text)) == "x-api-key") {
+      request.api_key = trim(value);
     }
   }
 
@@ -104,6 +109,9 @@ class HttpParser::Reader : public http::basic_parser<true> {
   }
 
   void on_finish_impl(BoostError& /*error*/) override {}
+
+  const size_t max_fields_;
+  size_t num_fields_ = 0;
 };
 
 HttpParser::HttpParser(const HttpLimits& limits) : limits_(limits) {
@@ -160,7 +168,8 @@ void HttpParser::fail(int status, std::string message) {
 void HttpParser::fail_as(const boost::system::error_code& error) {
   if (error == http::error::header_limit) {
     fail(431, "the request's head is longer than " + std::to_string(limits_.max_header_bytes) +
-                  " bytes");
+                  " bytes, or has more than " + std::to_string(limits_.max_header_fields) +
+                  " fields");
   } else if (error == http::error::body_limit) {
     fail(413,
          "the request's body is longer than " + std::to_string(limits_.max_body_bytes) + " bytes");

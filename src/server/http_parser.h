@@ -28,11 +28,14 @@ struct HttpRequest {
   std::string content_type;       ///< lower case, without parameters; empty if there is none
   std::string content_encoding;   ///< lower case; empty if there is none
   std::string request_id;         ///< X-Request-Id, if it is 1 to 128 visible ASCII characters
+  std::string authorization;      ///< as sent, without blanks around it; empty if there is none
+  std::string api_key;            ///< X-Api-Key, the same
   std::string body;
 };
 
 struct HttpLimits {
   size_t max_header_bytes = size_t{64} << 10;  ///< also of a chunk's header and of the trailer
+  size_t max_header_fields = 256;
   size_t max_body_bytes = size_t{64} << 20;
 };
 

@@ -1,7 +1,9 @@
 #include "server/logprobs_json.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -19,8 +21,14 @@ std::string number(float value) {
   return {text.data(), end};
 }
 
-std::string token_text(const Engine& engine, int32_t id) {
+std::string text_of_token(const Engine& engine, int32_t id) {
   return repair_utf8(engine.token_bytes(id));
+}
+
+// Characters that begin in it.
+int64_t num_code_points(std::string_view bytes) {
+  return std::count_if(bytes.begin(), bytes.end(),
+                       [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
 }
 
 // Items separated by commas, in brackets.
@@ -49,6 +57,25 @@ void LogprobsJson::add(const Event& event) {
   }
 }
 
+void LogprobsJson::add_prompt(const std::vector<int32_t>& ids,
+                              const std::vector<PositionLogprobs>& logprobs, size_t num_top) {
+  std::vector<Token> tokens;
+  int64_t num_characters = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Token token{ids[i], {}, i > 0};
+    if (i > 0) token.detail.logprobs = logprobs[i - 1];
+    auto& top = token.detail.logprobs.top;
+    if (top.size() > num_top) top.resize(num_top);
+    token.detail.text_offset = num_characters;
+    num_characters += num_code_points(engine_.token_bytes(ids[i]));
+    tokens.push_back(std::move(token));
+  }
+  for (Token& token : shown_) token.detail.text_offset += num_characters;
+  tokens.insert(tokens.end(), std::make_move_iterator(shown_.begin()),
+                std::make_move_iterator(shown_.end()));
+  shown_ = std::move(tokens);
+}
+
 std::string LogprobsJson::take(bool is_whole) {
   if (shown_.empty() && !is_whole) return "null";
   const std::vector<Token> tokens = std::exchange(shown_, {});
@@ -60,10 +87,14 @@ double LogprobsJson::mean() const {
   return sum_ / static_cast<double>(num_tokens_);
 }
 
+std::string LogprobsJson::token_text(int32_t id) const {
+  return as_ids_ ? "token_id:" + std::to_string(id) : text_of_token(engine_, id);
+}
+
 // The members of an entry that a token and one that might have come have both.
 std::string LogprobsJson::chat_entry(const TokenLogprob& token) const {
   const std::string bytes = engine_.token_bytes(token.id);
-  return "\"token\":" + json_quote(repair_utf8(bytes)) + ",\"logprob\":" + number(token.logprob) +
+  return "\"token\":" + json_quote(token_text(token.id)) + ",\"logprob\":" + number(token.logprob) +
          ",\"bytes\":" +
          list(bytes, [](char byte) { return std::to_string(static_cast<uint8_t>(byte)); });
 }
@@ -85,23 +116,24 @@ std::string LogprobsJson::chat_json(const std::vector<Token>& tokens) const {
 }
 
 std::string LogprobsJson::completions_json(const std::vector<Token>& tokens) const {
-  const auto texts = [this](const Token& token) {
-    return json_quote(token_text(engine_, token.id));
-  };
+  const auto texts = [this](const Token& token) { return json_quote(token_text(token.id)); };
   // Of tokens that read alike, the likelier one stays.
   const auto top = [this](const Token& token) {
+    if (!token.has_logprob) return std::string("null");
     std::string out;
     std::set<std::string> seen;
     for (const TokenLogprob& each : token.detail.logprobs.top) {
-      const std::string text = token_text(engine_, each.id);
+      const std::string text = token_text(each.id);
       if (!seen.insert(text).second) continue;
       out += (out.empty() ? "" : ",") + json_quote(text) + ":" + number(each.logprob);
     }
     return "{" + out + "}";
   };
-  const bool has_top = !tokens.empty() && !tokens.front().detail.logprobs.top.empty();
-  return "{\"tokens\":" + list(tokens, texts) + ",\"token_logprobs\":" +
-         list(tokens, [](const Token& token) { return number(token.detail.logprobs.logprob); }) +
+  const auto logprob = [](const Token& token) {
+    return token.has_logprob ? number(token.detail.logprobs.logprob) : "null";
+  };
+  const bool has_top = !tokens.empty() && !tokens.back().detail.logprobs.top.empty();
+  return "{\"tokens\":" + list(tokens, texts) + ",\"token_logprobs\":" + list(tokens, logprob) +
          ",\"top_logprobs\":" + (has_top ? list(tokens, top) : "null") + ",\"text_offset\":" +
          list(tokens, [](const Token& token) { return std::to_string(token.detail.text_offset); }) +
          "}";
@@ -114,7 +146,7 @@ std::string prompt_logprobs_json(const Engine& engine, const std::vector<int32_t
     const auto entry = [&engine](const TokenLogprob& token, int32_t rank) {
       return "\"" + std::to_string(token.id) + "\":{\"logprob\":" + number(token.logprob) +
              ",\"rank\":" + std::to_string(rank) +
-             ",\"decoded_token\":" + json_quote(token_text(engine, token.id)) + "}";
+             ",\"decoded_token\":" + json_quote(text_of_token(engine, token.id)) + "}";
     };
     const int32_t id = prompt[i + 1];
     out += ",{" + entry({id, logprobs[i].logprob}, logprobs[i].rank);

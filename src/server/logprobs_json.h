@@ -14,8 +14,14 @@ namespace stoker {
 /// The tokens of one choice. One owner.
 class LogprobsJson {
  public:
-  /// Borrows the engine.
-  LogprobsJson(const Engine& engine, Route route) : engine_(engine), route_(route) {}
+  /// Borrows the engine. as_ids: tokens are told as "token_id:7".
+  LogprobsJson(const Engine& engine, Route route, bool as_ids)
+      : engine_(engine), route_(route), as_ids_(as_ids) {}
+
+  /// Puts a prompt in front of all tokens, as `echo` has it. The first has no log-probability.
+  /// num_top: how many of the likeliest are told of each.
+  void add_prompt(const std::vector<int32_t>& ids, const std::vector<PositionLogprobs>& logprobs,
+                  size_t num_top);
 
   /// Takes the tokens of an event, with their details.
   void add(const Event& event);
@@ -33,14 +39,18 @@ class LogprobsJson {
   struct Token {
     int32_t id = 0;
     TokenDetail detail;
+    bool has_logprob = true;
   };
 
   std::string chat_json(const std::vector<Token>& tokens) const;
   std::string completions_json(const std::vector<Token>& tokens) const;
   std::string chat_entry(const TokenLogprob& token) const;
 
+  std::string token_text(int32_t id) const;
+
   const Engine& engine_;
   const Route route_;
+  const bool as_ids_;
   std::deque<Token> waiting_;  // for their text
   std::vector<Token> shown_;   // since take()
   int32_t num_shown_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/try.h"
+#include "server/field_readers.h"
 #include "server/fields.h"
 
 namespace stoker {
@@ -37,16 +38,19 @@ Result<void> resolve_model(const std::vector<std::string>& names, std::string& m
                "model"};
 }
 
+Error no_object(const Json& body) {
+  return {ErrorCode::kInvalidArgument,
+          std::string("the body: expected a JSON object, found ") + body.kind_name(), ""};
+}
+
 Error contradiction(const std::string& field, const std::string& message) {
   return {ErrorCode::kInvalidArgument, field + ": " + message, field};
 }
 
-// What fields say of each other.
-Result<void> combine(RequestDraft& draft) {
+// What is told of tokens.
+Result<void> combine_logprobs(RequestDraft& draft) {
   ParsedRequest& parsed = draft.parsed;
   Request& request = draft.request;
-  if (draft.has_stream_options && !parsed.stream)
-    return contradiction("stream_options", "only with stream: true");
   if (request.prompt_logprobs && parsed.stream)
     return contradiction("prompt_logprobs", "expected none with stream: true, found " +
                                                 std::to_string(*request.prompt_logprobs));
@@ -55,7 +59,18 @@ Result<void> combine(RequestDraft& draft) {
                                              std::to_string(*draft.top_logprobs));
   if (parsed.route == Route::kChat && parsed.logprobs)
     request.logprobs = draft.top_logprobs.value_or(0);
-  if (draft.max_completion_tokens) request.max_tokens = draft.max_completion_tokens;
+  parsed.num_top = request.logprobs.value_or(0);
+  if (!parsed.echo || !parsed.logprobs) return {};
+  if (parsed.stream)
+    return contradiction("echo", "the prompt's log-probabilities are told only without stream");
+  request.prompt_logprobs = std::max(request.prompt_logprobs.value_or(0), *request.logprobs);
+  return {};
+}
+
+// How many answers, and how many of them are told.
+Result<void> combine_choices(RequestDraft& draft) {
+  ParsedRequest& parsed = draft.parsed;
+  Request& request = draft.request;
   parsed.num_choices = request.n;
   const int32_t best_of = draft.best_of.value_or(request.n);
   if (best_of < request.n)
@@ -67,6 +82,43 @@ Result<void> combine(RequestDraft& draft) {
   if (best_of > request.n && !request.logprobs) request.logprobs = 0;  // they are compared by it
   request.n = best_of;
   return {};
+}
+
+// The engine chooses one token at least; of none that is asked for it is not told.
+Result<void> combine_lengths(RequestDraft& draft) {
+  ParsedRequest& parsed = draft.parsed;
+  Request& request = draft.request;
+  if (draft.max_completion_tokens) request.max_tokens = draft.max_completion_tokens;
+  if (request.max_tokens != 0) return {};
+  if (!parsed.echo)
+    return contradiction("max_tokens", "expected at least 1, or 0 with echo: true, found 0");
+  if (request.min_tokens > 0)
+    return contradiction("min_tokens", "expected at most max_tokens, which is 0, found " +
+                                           std::to_string(request.min_tokens));
+  parsed.has_answer = false;
+  request.max_tokens = 1;
+  request.speculate = false;
+  return {};
+}
+
+// chat_template_kwargs, where the fields of their own do not say it.
+void combine_thinking(RequestDraft& draft) {
+  if (!draft.chat.thinking && draft.template_thinking)
+    draft.chat.thinking = *draft.template_thinking ? "enabled" : "disabled";
+  if (!draft.chat.reasoning_effort) draft.chat.reasoning_effort = draft.template_effort;
+}
+
+// What fields say of each other.
+Result<void> combine(RequestDraft& draft) {
+  if (draft.has_stream_options && !draft.parsed.stream)
+    return contradiction("stream_options", "only with stream: true");
+  if (auto combined = combine_lengths(draft); !combined) return combined;
+  if (auto combined = combine_logprobs(draft); !combined) return combined;
+  combine_thinking(draft);
+  for (auto& prompt : draft.prompts) {
+    if (auto* text = std::get_if<TextPrompt>(&prompt)) text->add_bos = draft.add_special_tokens;
+  }
+  return combine_choices(draft);
 }
 
 // Puts one request for each prompt together.
@@ -95,10 +147,7 @@ Result<ParsedRequest> parse_request(Route route, std::string_view body,
 
 Result<ParsedRequest> parse_request(Route route, const Json& body,
                                     const std::vector<std::string>& model_names) {
-  if (!body.is_object()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 std::string("the body: expected a JSON object, found ") + body.kind_name(), ""};
-  }
+  if (!body.is_object()) return no_object(body);
   RequestDraft draft;
   draft.parsed.route = route;
   if (auto read = read_members(body, draft); !read) return std::move(read).error();
@@ -111,6 +160,16 @@ Result<ParsedRequest> parse_request(Route route, const Json& body,
   ParsedRequest parsed = std::move(draft.parsed);
   build_requests(std::move(draft), parsed);
   return parsed;
+}
+
+Result<void> check_model(const Json& body, const std::vector<std::string>& model_names) {
+  if (!body.is_object()) return no_object(body);
+  RequestDraft draft;
+  const Json* model = body.find("model");
+  if (model != nullptr && !model->is_null()) {
+    if (auto read = read_model(*model, draft); !read) return read;
+  }
+  return resolve_model(model_names, draft.parsed.model);
 }
 
 }  // namespace stoker

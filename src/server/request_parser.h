@@ -21,6 +21,13 @@ struct ParsedRequest {
   std::vector<Request> requests;  ///< one for each prompt, in order; at least one
   int32_t num_choices = 1;        ///< that are told of each: the n best, if it asks for more
   bool logprobs = false;          ///< are told, too
+  int32_t num_top = 0;            ///< of the likeliest tokens, with each of them
+  bool prompt_logprobs = false;   ///< are told apart
+  bool echo = false;              ///< the prompt in front of the answer
+  bool has_answer = true;         ///< false: the prompt alone is scored (max_tokens 0, with echo)
+  bool include_reasoning = true;  ///< of a chat
+  bool return_token_ids = false;  ///< of prompt and answer
+  bool tokens_as_ids = false;     ///< in log-probabilities "token_id:7" for the text of 7
   bool stream = false;
   bool include_usage = false;               ///< a last chunk with the usage
   bool continuous_usage_stats = false;      ///< the usage so far in every chunk
@@ -37,5 +44,9 @@ Result<ParsedRequest> parse_request(Route route, std::string_view body,
 /// The same of a body that was read as JSON already.
 Result<ParsedRequest> parse_request(Route route, const Json& body,
                                     const std::vector<std::string>& model_names);
+
+/// What is wrong with the "model" of a body that is read otherwise: kInvalidArgument for a body
+/// that is no object or a name that is no string, kNotFound for a name that is not served.
+Result<void> check_model(const Json& body, const std::vector<std::string>& model_names);
 
 }  // namespace stoker

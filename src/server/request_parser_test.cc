@@ -182,9 +182,11 @@ const Case kCommonCases[] = {
     {R"("guided_json":{})", "guided_json"},
     {R"("guided_regex":"a")", "guided_regex"},
     {R"("echo":false)", nullptr},
-    {R"("echo":true)", "echo"},
     {R"("add_special_tokens":false)", nullptr},
-    {R"("add_special_tokens":true)", "add_special_tokens"},
+    {R"("return_token_ids":true)", nullptr},
+    {R"("return_token_ids":1)", "return_token_ids"},
+    {R"("return_tokens_as_token_ids":true)", nullptr},
+    {R"("return_tokens_as_token_ids":"x")", "return_tokens_as_token_ids"},
     {R"("skip_special_tokens":true)", nullptr},
     {R"("skip_special_tokens":false)", "skip_special_tokens"},
     {R"("priority":0)", nullptr},
@@ -222,11 +224,20 @@ TEST(RequestParser, ChatFields) {
       {R"("tool_choice":"none")", nullptr},
       {R"("tool_choice":"required")", "tool_choice"},
       {R"("functions":[{}])", "functions"},
-      {R"("include_reasoning":false)", "include_reasoning"},
+      {R"("include_reasoning":false)", nullptr},
+      {R"("include_reasoning":0)", "include_reasoning"},
+      {R"("echo":true)", "echo"},
+      {R"("add_special_tokens":true)", "add_special_tokens"},
       {R"("add_generation_prompt":false)", "add_generation_prompt"},
       {R"("continue_final_message":true)", "continue_final_message"},
       {R"("chat_template_kwargs":{})", nullptr},
-      {R"("chat_template_kwargs":{"thinking":true})", "chat_template_kwargs"},
+      {R"("chat_template_kwargs":{"thinking":true,"enable_thinking":true,"x":1})", nullptr},
+      {R"("chat_template_kwargs":{"thinking":true,"enable_thinking":false})",
+       "chat_template_kwargs.enable_thinking"},
+      {R"("chat_template_kwargs":{"thinking":"yes"})", "chat_template_kwargs.thinking"},
+      {R"("chat_template_kwargs":{"reasoning_effort":1.5})",
+       "chat_template_kwargs.reasoning_effort"},
+      {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
       {R"("documents":[{}])", "documents"},
       {R"("suffix":"x")", nullptr},  // no field of this route
   };
@@ -238,6 +249,13 @@ TEST(RequestParser, CompletionFields) {
       {R"("suffix":null)", nullptr},
       {R"("suffix":"x")", "suffix"},
       {R"("tools":[{}])", nullptr},  // no field of this route
+      {R"("echo":true)", nullptr},
+      {R"("echo":true,"max_tokens":0)", nullptr},
+      {R"("echo":true,"max_tokens":0,"min_tokens":1)", "min_tokens"},
+      {R"("echo":true,"logprobs":1)", nullptr},
+      {R"("echo":true,"logprobs":1,"stream":true)", "echo"},
+      {R"("add_special_tokens":true)", nullptr},
+      {R"("add_special_tokens":"x")", "add_special_tokens"},
       {R"("prompt":"later wins")", nullptr},
   };
   for (const Case& c : cases) check(Route::kCompletions, c);
@@ -428,6 +446,38 @@ TEST(RequestParser, DefaultsAreTheEnginesExceptForCompletionLength) {
   ASSERT_TRUE(chat.has_value());
   EXPECT_FALSE(chat->requests.front().max_tokens.has_value());
   EXPECT_FALSE(chat->requests.front().sampling.temperature.has_value());
+}
+
+TEST(RequestParser, TemplateArgumentsStandBehindTheFieldsOfTheirOwn) {
+  const auto chat_of = [](const std::string& members) {
+    const auto parsed = parse(Route::kChat, members);
+    EXPECT_TRUE(parsed.has_value()) << members;
+    return std::get<ChatPrompt>(parsed->requests.front().prompt);
+  };
+  ChatPrompt chat =
+      chat_of(R"("chat_template_kwargs":{"thinking":false,"reasoning_effort":"max"})");
+  EXPECT_EQ(chat.thinking, "disabled");
+  EXPECT_EQ(chat.reasoning_effort, "max");
+  chat = chat_of(R"("chat_template_kwargs":{"enable_thinking":true,"reasoning_effort":7})");
+  EXPECT_EQ(chat.thinking, "enabled");
+  EXPECT_EQ(chat.reasoning_effort, "7");
+  chat = chat_of(R"("reasoning_effort":"low","thinking":{"type":"enabled"},)"
+                 R"("chat_template_kwargs":{"thinking":false,"reasoning_effort":"max"})");
+  EXPECT_EQ(chat.thinking, "enabled");
+  EXPECT_EQ(chat.reasoning_effort, "low");
+}
+
+TEST(RequestParser, APromptMayBeScoredAlone) {
+  const auto parsed = parse(Route::kCompletions, R"("echo":true,"max_tokens":0,"logprobs":3)");
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_FALSE(parsed->has_answer);
+  EXPECT_EQ(parsed->requests[0].max_tokens, 1) << "the engine chooses one";
+  EXPECT_EQ(parsed->requests[0].prompt_logprobs, 3);
+  EXPECT_FALSE(parsed->prompt_logprobs) << "they are told in the answer's";
+  const auto text = parse(Route::kCompletions, R"("prompt":["a","b"],"add_special_tokens":true)");
+  ASSERT_TRUE(text.has_value());
+  for (const Request& request : text->requests)
+    EXPECT_TRUE(std::get<TextPrompt>(request.prompt).add_bos);
 }
 
 TEST(RequestParser, SeveralPromptsAreSeveralRequests) {

@@ -16,6 +16,38 @@ constexpr std::string_view kOtherTasks[] = {"/v1/embeddings", "/v1/audio/", "/po
                                             "/classify",      "/v1/score",  "/score",
                                             "/rerank",        "/v1/rerank", "/v2/rerank"};
 
+enum class Access { kAll, kClients, kAdmins };
+enum class Method { kGet, kPost, kGetOrPost };
+
+struct RouteRow {
+  std::string_view path;
+  Target target;
+  Method method;
+  Access access;
+  bool takes_body;  // JSON
+};
+
+constexpr RouteRow kRoutes[] = {
+    {"/health", Target::kHealth, Method::kGet, Access::kAll, false},
+    {"/ping", Target::kPing, Method::kGetOrPost, Access::kAll, false},
+    {"/live", Target::kLive, Method::kGet, Access::kAll, false},
+    {"/ready", Target::kReady, Method::kGet, Access::kAll, false},
+    {"/version", Target::kVersion, Method::kGet, Access::kAll, false},
+    {"/load", Target::kLoad, Method::kGet, Access::kAll, false},
+    {"/metrics", Target::kMetrics, Method::kGet, Access::kAll, false},
+    {"/v1/models", Target::kModels, Method::kGet, Access::kClients, false},
+    {"/tokenize", Target::kTokenize, Method::kPost, Access::kClients, true},
+    {"/detokenize", Target::kDetokenize, Method::kPost, Access::kClients, true},
+    {"/v1/completions", Target::kCompletions, Method::kPost, Access::kClients, true},
+    {"/v1/chat/completions", Target::kChat, Method::kPost, Access::kClients, true},
+    {"/server_info", Target::kServerInfo, Method::kGet, Access::kAdmins, false},
+    {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins, false},
+    {"/pause", Target::kPause, Method::kPost, Access::kAdmins, false},
+    {"/resume", Target::kResume, Method::kPost, Access::kAdmins, false},
+    {"/is_paused", Target::kIsPaused, Method::kGet, Access::kAdmins, false},
+};
+constexpr RouteRow kModelRoute = {kModelPrefix, Target::kModel, Method::kGet, Access::kClients,
+                                  false};
 bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
@@ -56,46 +88,63 @@ Json card(const ModelInfo& model, const std::string& name, int64_t created) {
   return out;
 }
 
-bool is_generation(Target target) {
-  return target == Target::kCompletions || target == Target::kChat;
+const RouteRow* row_of(Target target) {
+  if (target == Target::kModel) return &kModelRoute;
+  const auto* row = std::find_if(std::begin(kRoutes), std::end(kRoutes),
+                                 [target](const RouteRow& r) { return r.target == target; });
+  return row == std::end(kRoutes) ? nullptr : row;
 }
 
-}  // namespace
-
-Target target_of(std::string_view path) {
-  if (path == "/health") return Target::kHealth;
-  if (path == "/v1/models") return Target::kModels;
-  if (path == "/v1/completions") return Target::kCompletions;
-  if (path == "/v1/chat/completions") return Target::kChat;
-  if (starts_with(path, kModelPrefix) && path.size() > kModelPrefix.size()) return Target::kModel;
-  return Target::kUnknown;
+bool is_allowed(Method allowed, std::string_view method) {
+  const bool is_read = method == "GET" || method == "HEAD";
+  if (allowed == Method::kGetOrPost) return is_read || method == "POST";
+  return allowed == Method::kPost ? method == "POST" : is_read;
 }
 
-const char* allowed_methods(Target target) {
-  if (target == Target::kUnknown) return "GET, HEAD, POST, OPTIONS";
-  return is_generation(target) ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
-}
-
-std::optional<HttpError> check_head(const HttpRequest& request) {
-  if (request.method == "OPTIONS") return std::nullopt;
-  const Target target = target_of(request.path);
-  if (target == Target::kUnknown) {
-    const bool is_other_task =
-        std::any_of(std::begin(kOtherTasks), std::end(kOtherTasks),
-                    [&](std::string_view task) { return starts_with(request.path, task); });
-    const std::string path = request.path.substr(0, 200);
-    if (is_other_task)
-      return HttpError{404, "the served model does not support the task of " + path, "", ""};
-    return HttpError{404, "there is no " + path + " here", "", ""};
+// "Authorization: Bearer KEY", or "x-api-key: KEY" as clients of Anthropic's interface send it.
+std::string_view shown_key(const HttpRequest& request) {
+  constexpr std::string_view kBearer = "bearer ";
+  const std::string_view text = request.authorization;
+  if (text.size() <= kBearer.size()) return request.api_key;
+  for (size_t i = 0; i < kBearer.size(); ++i) {
+    const char c = text[i];
+    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) != kBearer[i])
+      return request.api_key;
   }
-  const bool is_read = request.method == "GET" || request.method == "HEAD";
-  if (is_generation(target) ? request.method != "POST" : !is_read) {
-    return HttpError{405,
-                     "expected one of " + std::string(allowed_methods(target)) + ", found " +
-                         request.method.substr(0, 40),
-                     "", ""};
-  }
-  if (!is_generation(target)) return std::nullopt;
+  const size_t begin = text.find_first_not_of(' ', kBearer.size());
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+HttpError no_such_path(const HttpRequest& request) {
+  const std::string path = request.path.substr(0, 200);
+  const bool is_other_task =
+      std::any_of(std::begin(kOtherTasks), std::end(kOtherTasks),
+                  [&](std::string_view task) { return starts_with(request.path, task); });
+  if (is_other_task) return {404, "the served model does not support the task of " + path, "", ""};
+  return {404, "there is no " + path + " here", "", ""};
+}
+
+std::optional<HttpError> check_access(const RouteRow& row, const HttpRequest& request,
+                                      const AccessRules& rules) {
+  if (row.access == Access::kAdmins && rules.admins.empty()) return no_such_path(request);
+  const bool is_guarded_metrics = row.target == Target::kMetrics && rules.metrics_need_key;
+  if (row.access == Access::kAll && !is_guarded_metrics) return std::nullopt;
+  if (row.access == Access::kClients && rules.clients.empty()) return std::nullopt;
+  const std::string_view key = shown_key(request);
+  const bool is_client = rules.clients.name_of(key) != nullptr;
+  const bool is_admin = rules.admins.name_of(key) != nullptr;
+  const bool may_ask = is_guarded_metrics              ? is_client || is_admin
+                       : row.access == Access::kAdmins ? is_admin
+                                                       : is_client;
+  if (may_ask) return std::nullopt;
+  const std::string whose = row.access == Access::kAdmins ? "an administrator's key" : "a key";
+  return HttpError{401,
+                   "expected " + whose + " as \"Authorization: Bearer KEY\", found " +
+                       (key.empty() ? "none" : "one that is not valid here"),
+                   "", ""};
+}
+
+std::optional<HttpError> check_media(const HttpRequest& request) {
   if (request.content_type != "application/json") {
     return HttpError{
         415,
@@ -109,6 +158,74 @@ std::optional<HttpError> check_head(const HttpRequest& request) {
         ""};
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+Target target_of(std::string_view path) {
+  for (const RouteRow& row : kRoutes) {
+    if (row.path == path) return row.target;
+  }
+  if (starts_with(path, kModelPrefix) && path.size() > kModelPrefix.size()) return Target::kModel;
+  return Target::kUnknown;
+}
+
+bool takes_body(Target target) {
+  const RouteRow* row = row_of(target);
+  return row != nullptr && row->takes_body;
+}
+
+bool is_generation(Target target) {
+  return target == Target::kCompletions || target == Target::kChat;
+}
+
+bool is_probe(Target target) {
+  switch (target) {
+    case Target::kHealth:
+    case Target::kPing:
+    case Target::kLive:
+    case Target::kReady:
+    case Target::kLoad:
+    case Target::kMetrics:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string handler_name(Target target) {
+  if (target == Target::kModel) return "/v1/models/{id}";
+  const RouteRow* row = row_of(target);
+  return row == nullptr ? "none" : std::string(row->path);
+}
+
+const char* allowed_methods(Target target) {
+  const RouteRow* row = row_of(target);
+  if (row == nullptr || row->method == Method::kGetOrPost) return "GET, HEAD, POST, OPTIONS";
+  return row->method == Method::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
+std::optional<HttpError> check_head(const HttpRequest& request, const AccessRules& rules) {
+  const Target target = target_of(request.path);
+  const RouteRow* row = row_of(target);
+  if (request.method == "OPTIONS") return std::nullopt;
+  if (row == nullptr) return no_such_path(request);
+  if (auto refusal = check_access(*row, request, rules)) return refusal;
+  if (!is_allowed(row->method, request.method)) {
+    return HttpError{405,
+                     "expected one of " + std::string(allowed_methods(target)) + ", found " +
+                         request.method.substr(0, 40),
+                     "", ""};
+  }
+  return row->takes_body ? check_media(request) : std::nullopt;
+}
+
+std::string key_name(const HttpRequest& request, const AccessRules& rules) {
+  const std::string_view key = shown_key(request);
+  for (const KeyRing* ring : {&rules.clients, &rules.admins}) {
+    if (const std::string* name = key.empty() ? nullptr : ring->name_of(key)) return *name;
+  }
+  return {};
 }
 
 std::string models_json(const ModelInfo& model, const std::vector<std::string>& names,

@@ -1,4 +1,5 @@
-// Paths and methods: which answer to give, and what can be refused by the head of a request alone.
+// Paths and methods: what each route is, who may use it, and what can be refused by the head of a
+// request alone.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,68 @@
 
 #include "server/http_error.h"
 #include "server/http_parser.h"
+#include "server/keys.h"
 #include "stoker/engine.h"
 
 namespace stoker {
 
-enum class Target { kUnknown, kHealth, kModels, kModel, kCompletions, kChat };
+enum class Target {
+  kUnknown,
+  // Open to everybody.
+  kHealth,
+  kPing,
+  kLive,
+  kReady,
+  kVersion,
+  kLoad,
+  kMetrics,
+  // For clients.
+  kModels,
+  kModel,
+  kTokenize,
+  kDetokenize,
+  kCompletions,
+  kChat,
+  // For administrators.
+  kServerInfo,
+  kResetPrefixCache,
+  kPause,
+  kResume,
+  kIsPaused,
+};
 
 /// What the path of a request means.
 Target target_of(std::string_view path);
 
+/// Whether a target takes a JSON body that the workers read.
+bool takes_body(Target target);
+
+/// Whether its answer is made by the engine.
+bool is_generation(Target target);
+
+/// Whether it is asked again and again by those who watch: told to the log as debug lines alone.
+bool is_probe(Target target);
+
+/// Its path, for metrics; "none" for kUnknown.
+std::string handler_name(Target target);
+
 /// The methods of a target, as the Allow header has them; for kUnknown, all there are.
 const char* allowed_methods(Target target);
 
-/// What is wrong with a request, as far as its head tells: path, method, media type. OPTIONS passes
-/// everywhere.
-std::optional<HttpError> check_head(const HttpRequest& request);
+/// Who may ask what. Without keys of clients everybody may; without keys of administrators their
+/// routes do not exist.
+struct AccessRules {
+  KeyRing clients;
+  KeyRing admins;
+  bool metrics_need_key = false;  ///< one of a client or an administrator
+};
+
+/// What is wrong with a request, as far as its head tells: path, key, method, media type. OPTIONS
+/// passes everywhere.
+std::optional<HttpError> check_head(const HttpRequest& request, const AccessRules& rules);
+
+/// The name of the key that a request shows, or empty.
+std::string key_name(const HttpRequest& request, const AccessRules& rules);
 
 /// {"object": "list", "data": [card of each served name]}.
 std::string models_json(const ModelInfo& model, const std::vector<std::string>& names,

@@ -170,6 +170,17 @@ ScriptedEngine::~ScriptedEngine() {
   thread_.join();
 }
 
+Result<std::vector<int32_t>> ScriptedEngine::encode(Prompt prompt) const {
+  if (const auto* tokens = std::get_if<TokenPrompt>(&prompt)) return tokens->ids;
+  return std::vector<int32_t>{1, 2, 3};
+}
+
+Result<std::string> ScriptedEngine::decode(const std::vector<int32_t>& ids) const {
+  std::string text;
+  for (const int32_t id : ids) text += token_bytes(id);
+  return text;
+}
+
 Result<std::unique_ptr<Stream>> ScriptedEngine::submit(Request request,
                                                        std::function<void()> ready) {
   const std::scoped_lock lock(shared_->mutex);

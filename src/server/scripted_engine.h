@@ -54,6 +54,10 @@ class ScriptedEngine : public Engine {
   const ModelInfo& model() const override { return model_; }
   /// "<id>".
   std::string token_bytes(int32_t id) const override { return "<" + std::to_string(id) + ">"; }
+  /// {1, 2, 3}, or the ids of a TokenPrompt.
+  Result<std::vector<int32_t>> encode(Prompt prompt) const override;
+  /// "<id>" of each.
+  Result<std::string> decode(const std::vector<int32_t>& ids) const override;
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override;
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}

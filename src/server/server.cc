@@ -61,8 +61,8 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const ServerOptions& options
 }  // namespace
 
 struct Server::Impl {
-  Impl(Engine& engine, ServerOptions options)
-      : context(engine, std::move(options)),
+  explicit Impl(ServerOptions options)
+      : context(std::move(options)),
         work(context.io.get_executor()),
         acceptor(context.io),
         accept_timer(context.io),
@@ -77,6 +77,7 @@ struct Server::Impl {
   void on_accepted(BoostError error, tcp::socket socket);
   void on_connection_closed();
   void run();
+  void attach(Engine& attached);
   void stop(std::chrono::milliseconds grace);
   void post_to_connections(void (Connection::*action)());
 
@@ -88,7 +89,8 @@ struct Server::Impl {
   bool is_accepting = false;
   uint16_t port = 0;
 
-  std::mutex mutex;  // guards num_open, is_stopped
+  std::mutex mutex;  // guards what follows
+  Engine* engine = nullptr;
   std::condition_variable all_closed;
   size_t num_open = 0;
   bool is_stopped = false;
@@ -175,10 +177,19 @@ void Server::Impl::post_to_connections(void (Connection::*action)()) {
   });
 }
 
+void Server::Impl::attach(Engine& attached) {
+  const std::scoped_lock lock(mutex);
+  if (is_stopped) return;
+  engine = &attached;
+  asio::post(context.io, [this, &attached] { context.attach(attached); });
+}
+
 void Server::Impl::stop(std::chrono::milliseconds grace) {
+  Engine* attached = nullptr;
   {
     const std::scoped_lock lock(mutex);
     if (std::exchange(is_stopped, true)) return;
+    attached = engine;
   }
   asio::post(context.io, [this] {
     context.is_draining = true;
@@ -186,7 +197,7 @@ void Server::Impl::stop(std::chrono::milliseconds grace) {
     acceptor.close(ignored);
     accept_timer.cancel();
   });
-  context.engine.drain(grace);
+  if (attached != nullptr) attached->drain(grace);
   asio::post(context.io, [this] { context.is_closing = true; });
   post_to_connections(&Connection::close_when_idle);
   {
@@ -207,9 +218,9 @@ Server::~Server() {
   stop(std::chrono::milliseconds(0));
 }
 
-Result<std::unique_ptr<Server>> Server::start(Engine& engine, ServerOptions options) {
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   try {
-    auto impl = std::make_unique<Impl>(engine, std::move(options));
+    auto impl = std::make_unique<Impl>(std::move(options));
     if (auto listening = impl->listen(); !listening) return std::move(listening).error();
     impl->accept();
     impl->thread = std::jthread([raw = impl.get()] { raw->run(); });
@@ -218,6 +229,16 @@ Result<std::unique_ptr<Server>> Server::start(Engine& engine, ServerOptions opti
     return Error{ErrorCode::kResourceExhausted,
                  std::string("the server cannot start: ") + exception.what(), ""};
   }
+}
+
+void Server::tell(const Progress& progress) {
+  asio::post(impl_->context.io, [&context = impl_->context, progress] {
+    context.start.set(progress, StartPhase::Clock::now());
+  });
+}
+
+void Server::attach(Engine& engine) {
+  impl_->attach(engine);
 }
 
 uint16_t Server::port() const {

@@ -1,5 +1,6 @@
 // OpenAI's HTTP interface over an Engine: HTTP/1.1 on one asynchronous thread, so that a quiet
-// stream costs a socket and a few kilobytes. docs/server.md says what it answers.
+// stream costs a socket and a few kilobytes. It listens before the engine is there, and says how
+// far that is. docs/server.md says what it answers.
 #pragma once
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "server/keys.h"
 #include "stoker/engine.h"
 #include "stoker/log.h"
 #include "stoker/result.h"
@@ -19,7 +21,11 @@ struct ServerOptions {
   std::string host = "127.0.0.1";  ///< an address or name of this machine
   uint16_t port = 8000;            ///< 0: any free one
   std::vector<std::string>
-      served_model_names;  ///< the first one is told in answers; empty: the model's name
+      served_model_names;             ///< the first one is told in answers; empty: the model's name
+  std::vector<ApiKey> api_keys = {};  ///< of clients; none: everybody is served
+  std::vector<ApiKey> admin_api_keys = {};  ///< none: there are no routes for administrators
+  bool metrics_need_key = false;            ///< /metrics takes one of these
+  int max_requests_per_key = 0;  ///< that are answered at the same time; 0: no limit of its own
   size_t max_header_bytes = size_t{64} << 10;
   size_t max_body_bytes = size_t{64} << 20;
   size_t max_buffered_bytes = size_t{1} << 30;  ///< of all bodies that are there at the same time
@@ -41,10 +47,16 @@ struct ServerOptions {
 /// A running server. Its functions may be called from any thread.
 class Server {
  public:
-  /// Listens and answers from now on. The engine must outlive the server. Errors: kInvalidArgument
-  /// for a host that is no address of this machine, kIo for a port that cannot be had,
-  /// kResourceExhausted.
-  static Result<std::unique_ptr<Server>> start(Engine& engine, ServerOptions options);
+  /// Listens from now on. Until an engine is attached, it says 503 to what needs one, and how far
+  /// that is. Errors: kInvalidArgument for a host that is no address of this machine, kIo for a
+  /// port that cannot be had, kResourceExhausted.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options);
+
+  /// What clients are told until an engine is attached.
+  void tell(const Progress& progress);
+
+  /// Answers with this engine from now on. Once; the engine must outlive the server.
+  void attach(Engine& engine);
 
   ~Server();  ///< stop(0)
   Server(const Server&) = delete;

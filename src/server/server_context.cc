@@ -5,22 +5,25 @@ namespace {
 
 constexpr size_t kReadBufferBytes = size_t{64} << 10;
 
-ServerOptions with_defaults(ServerOptions options, const Engine& engine) {
-  if (options.served_model_names.empty()) {
-    options.served_model_names.push_back(engine.model().name);
-  }
+ServerOptions with_defaults(ServerOptions options) {
   if (options.num_request_threads < 1) options.num_request_threads = 1;
   return options;
 }
 
 }  // namespace
 
-ServerContext::ServerContext(Engine& engine_in, ServerOptions options_in)
-    : engine(engine_in),
-      options(with_defaults(std::move(options_in), engine_in)),
+ServerContext::ServerContext(ServerOptions options_in)
+    : options(with_defaults(std::move(options_in))),
+      access{KeyRing(options.api_keys), KeyRing(options.admin_api_keys), options.metrics_need_key},
       created(unix_seconds()),
+      names(options.served_model_names),
       workers(static_cast<size_t>(options.num_request_threads)),
       read_buffer(kReadBufferBytes) {}
+
+void ServerContext::attach(Engine& engine_in) {
+  engine = &engine_in;
+  if (names.empty()) names.push_back(engine->model().name);
+}
 
 void ServerContext::log(LogLevel level, const std::string& line) const {
   if (options.log) options.log(level, line);

@@ -1,5 +1,5 @@
 // What the connections of a server share. Everything here belongs to the server's thread, except
-// what is constant and `workers`.
+// what is constant, `workers`, and for these `engine` and `names`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -7,22 +7,33 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "server/identity.h"
+#include "server/metrics.h"
+#include "server/routes.h"
 #include "server/server.h"
+#include "server/start_phase.h"
 
 namespace stoker {
 
 class Connection;
 
 struct ServerContext {
-  ServerContext(Engine& engine_in, ServerOptions options_in);
+  explicit ServerContext(ServerOptions options_in);
 
-  Engine& engine;
+  /// From now on there is an engine.
+  void attach(Engine& engine_in);
+
   const ServerOptions options;
+  const AccessRules access;
   const int64_t created;  ///< when the server started, seconds of the Unix clock
+
+  Engine* engine = nullptr;        ///< null until it is attached; then it stays
+  std::vector<std::string> names;  ///< the served ones, with an engine
+  StartPhase start;                ///< how far the engine is, until then
 
   boost::asio::io_context io{1};
   boost::asio::thread_pool workers;  ///< parse bodies and submit
@@ -30,10 +41,14 @@ struct ServerContext {
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::function<void()> on_connection_closed;
   bool is_draining = false;   ///< new requests are refused
+  bool is_paused = false;     ///< the same, until it is taken back
   bool is_closing = false;    ///< and a connection closes when it has nothing to write
   size_t num_body_bytes = 0;  ///< of requests that are read or parsed
+  int64_t num_answering = 0;  ///< requests for the engine that are under way
+  std::unordered_map<std::string, int> num_answering_of_key;  ///< of these; no zeros
   std::vector<char> read_buffer;
   IdSource ids;
+  ServerMetrics metrics;
   UnknownFields unknown_fields;
 
   void log(LogLevel level, const std::string& line) const;

@@ -18,6 +18,12 @@ namespace stoker {
 class ServerTest : public ::testing::Test {
  protected:
   void start(ScriptedEngine::Writer writer, ServerOptions options = {}) {
+    listen(std::move(writer), std::move(options));
+    if (server_) server_->attach(*engine_);
+  }
+
+  /// Without attaching the engine.
+  void listen(ScriptedEngine::Writer writer, ServerOptions options = {}) {
     engine_ = std::make_unique<ScriptedEngine>(std::move(writer));
     options.port = 0;
     if (options.close_timeout == ServerOptions().close_timeout) {
@@ -27,7 +33,7 @@ class ServerTest : public ::testing::Test {
       const std::scoped_lock lock(log_mutex_);
       log_.emplace_back(line);
     };
-    auto server = Server::start(*engine_, std::move(options));
+    auto server = Server::start(std::move(options));
     ASSERT_TRUE(server.has_value()) << server.error().message;
     server_ = *std::move(server);
   }

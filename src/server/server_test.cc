@@ -553,14 +553,14 @@ TEST_F(ServerTest, StartFailsClearly) {
   start(hello);
   ServerOptions taken;
   taken.port = port();
-  const auto second = Server::start(*engine_, taken);
+  const auto second = Server::start(taken);
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kIo);
   EXPECT_THAT(second.error().message, HasSubstr("127.0.0.1:" + std::to_string(port())));
   for (const char* host : {"192.0.2.1", "no such host", ""}) {
     ServerOptions elsewhere;
     elsewhere.host = host;
-    const auto server = Server::start(*engine_, elsewhere);
+    const auto server = Server::start(elsewhere);
     ASSERT_FALSE(server.has_value()) << host;
     EXPECT_EQ(server.error().code, ErrorCode::kInvalidArgument);
     EXPECT_EQ(server.error().field, "host");

@@ -93,7 +93,7 @@ std::string transcript(std::string_view input, size_t piece_bytes, const HttpLim
       }
       if (parser.state() != HttpParser::State::kDone) break;
       const HttpRequest& request = parser.request();
-      const auto refusal = check_head(request);
+      const auto refusal = check_head(request, {});
       out += request.method + " " + request.path + " " + request.content_type + " " +
              request.request_id + " " + std::to_string(refusal ? refusal->status : 200) + " " +
              request.body + "\n";
