@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "base/try.h"
@@ -292,7 +293,9 @@ class PromptEncoder {
     if (model_.encoder() == nullptr) return no_chat("messages");
     chat::Conversation conversation;
     for (Message& message : prompt.messages) {
-      conversation.messages.push_back({std::move(message.role), std::move(message.content),
+      conversation.messages.push_back({std::move(message.role),
+                                       {std::make_move_iterator(message.content.begin()),
+                                        std::make_move_iterator(message.content.end())},
                                        std::move(message.reasoning_content)});
     }
     conversation.thinking = std::move(prompt.thinking);

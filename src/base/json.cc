@@ -259,6 +259,11 @@ Json Json::number_text(std::string text) {
 }
 
 Result<Json> Json::parse(std::string_view text, const JsonLimits& limits) {
+  // The parser behind it reads a zero byte between tokens as the end of the text.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "not JSON at byte " + std::to_string(zero + 1) + ": a zero byte", ""};
+  }
   std::string repaired;
   if (const auto places = unpaired_surrogates(text); !places.empty()) {
     repaired = text;

@@ -71,5 +71,15 @@ TEST(Json, QuoteRepairsBytes) {
   EXPECT_EQ(json_quote("a\"\\\x01\t\xff\x7f"), "\"a\\\"\\\\\\u0001\\t\uFFFD\x7f\"");
 }
 
+TEST(Json, ZeroBytesEndNoText) {
+  for (const std::string_view text : {std::string_view("1\0", 2), std::string_view("{}\0x", 4),
+                                      std::string_view("\0", 1), std::string_view("\"\0\"", 3)}) {
+    const auto json = Json::parse(text);
+    ASSERT_FALSE(json.has_value());
+    EXPECT_EQ(json.error().code, ErrorCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(Json::parse("\"\\u0000\"").has_value());
+}
+
 }  // namespace
 }  // namespace stoker

@@ -32,7 +32,13 @@ Result<Encoder> Encoder::create(const Tokenizer& tokenizer) {
 
 Result<Prompt> Encoder::encode(const Conversation& conversation) const {
   TRY_ASSIGN(const Rendered rendered, render(conversation));
-  Prompt prompt{{}, rendered.thinking.enabled, rendered.thinking.effort};
+  Prompt prompt{
+      {},
+      rendered.start == ReplyStart::kReasoningLead || rendered.start == ReplyStart::kReasoning,
+      rendered.thinking.effort,
+      rendered.images,
+      rendered.start,
+      rendered.has_calls};
   const std::string_view text = rendered.text;
   const auto append_text = [&](size_t begin, size_t end) {
     const std::vector<int32_t> ids =
@@ -54,8 +60,9 @@ bool Encoder::is_hidden(int32_t id) const {
   if (id < 0 || id >= tokenizer_->size()) return true;
   const auto* known = std::find(ids_.begin(), ids_.end(), id);
   if (known == ids_.end()) return tokenizer_->is_special(id);
-  const auto index = static_cast<size_t>(known - ids_.begin());
-  return index < kFirstGrounding && static_cast<Control>(index) != Control::kThink;
+  const auto control = static_cast<Control>(known - ids_.begin());
+  return control < Control::kRef && control != Control::kThink && control != Control::kEndOfThink &&
+         control != Control::kDsml;
 }
 
 }  // namespace stoker::chat

@@ -4,22 +4,27 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "chat/control.h"
 #include "chat/conversation.h"
+#include "chat/reply_start.h"
 #include "chat/thinking.h"
 #include "stoker/result.h"
 #include "tokenizer/tokenizer.h"
 
 namespace stoker::chat {
 
-/// The prompt, and in which channel the reply begins.
+/// The prompt, and how the reply begins.
 struct Prompt {
   std::vector<int32_t> ids;
-  bool thinking = false;  ///< the reply begins with reasoning, up to the </think> token
-  int32_t effort = 0;     ///< 1 to 100; 0 without thinking
+  bool thinking = false;       ///< the reply begins with reasoning, up to the </think> token
+  int32_t effort = 0;          ///< 1 to 100; 0 without thinking
+  std::vector<size_t> images;  ///< Image::index of each image id in `ids`, in order
+  ReplyStart start{};          ///< for ReplyOptions
+  bool has_calls = false;      ///< likewise: tools are attached
 };
 
 /// Knows the control tokens of one tokenizer. Borrows it. Immutable; safe from any thread.
@@ -38,8 +43,8 @@ class Encoder {
   int32_t end_of_thinking() const { return id(Control::kEndOfThink); }  ///< </think>
 
   /// Whether an id has no place in the text of a reply: the template's control tokens except
-  /// <think>, special tokens except grounding, which clients read, and ids that the tokenizer does
-  /// not have. Any id.
+  /// <think>, </think> and the tag mark, which the reply's parser reads, special tokens except
+  /// grounding, which clients read, and ids that the tokenizer does not have. Any id.
   bool is_hidden(int32_t id) const;
 
  private:

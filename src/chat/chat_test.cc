@@ -25,7 +25,7 @@ using testing::kSmallTokenizer;
 constexpr auto kIgnore = Tokenizer::AddedTokens::kIgnore;
 
 // A control token by its spelling, or text.
-struct Part {
+struct ChatPiece {
   bool is_control;
   std::string_view text;
 };
@@ -37,7 +37,7 @@ class ChatTest : public testing::SmallTokenizerTest {
   }
 
   // The ids of control tokens, and of texts tokenised without added tokens.
-  std::vector<int32_t> ids_of(const std::vector<Part>& parts) const {
+  std::vector<int32_t> ids_of(const std::vector<ChatPiece>& parts) const {
     std::vector<int32_t> ids;
     for (const auto& [is_control, text] : parts) {
       const auto part = is_control ? std::vector{added(text)} : tokenizer->encode(text, kIgnore);
@@ -47,11 +47,11 @@ class ChatTest : public testing::SmallTokenizerTest {
   }
 };
 
-constexpr Part kBos = {true, "<｜begin▁of▁sentence｜>"};
-constexpr Part kUsr = {true, "<｜User｜>"};
-constexpr Part kAst = {true, "<｜Assistant｜>"};
-constexpr Part kTc = {true, "</think>"};
-constexpr Part kEos = {true, "<｜end▁of▁sentence｜>"};
+constexpr ChatPiece kBos = {true, "<｜begin▁of▁sentence｜>"};
+constexpr ChatPiece kUsr = {true, "<｜User｜>"};
+constexpr ChatPiece kAst = {true, "<｜Assistant｜>"};
+constexpr ChatPiece kTc = {true, "</think>"};
+constexpr ChatPiece kEos = {true, "<｜end▁of▁sentence｜>"};
 
 TEST_F(ChatTest, SaysHowTheReplyBegins) {
   Conversation conversation{{{"user", {"a"}, ""}}, std::nullopt, "max", false};
@@ -66,6 +66,39 @@ TEST_F(ChatTest, SaysHowTheReplyBegins) {
   EXPECT_FALSE(prompt->thinking);
   EXPECT_EQ(prompt->effort, 0);
   EXPECT_EQ(prompt->ids.back(), encoder->end_of_thinking());
+}
+
+TEST_F(ChatTest, ContinuedContentBeginsWithoutReasoning) {
+  Conversation conversation{{{"user", {"a"}}, {"assistant", {"b"}, "c"}}};
+  conversation.continue_last = true;
+  auto prompt = encoder->encode(conversation);
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_FALSE(prompt->thinking);
+  EXPECT_EQ(prompt->effort, 75);
+  EXPECT_EQ(prompt->start, ReplyStart::kContent);
+  conversation.messages[1].content.clear();
+  prompt = encoder->encode(conversation);
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_TRUE(prompt->thinking);
+  EXPECT_EQ(prompt->start, ReplyStart::kReasoning);
+}
+
+TEST_F(ChatTest, CallsAndImagesAreControlTokens) {
+  Conversation conversation{{{"user", {Image{7}, "<｜deepseek_image｜>", Image{4}}}}, "disabled"};
+  conversation.tools = {{"f"}};
+  conversation.tool_choice.kind = ToolChoice::Kind::kRequired;
+  const auto prompt = encoder->encode(conversation);
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_EQ(prompt->images, (std::vector<size_t>{7, 4}));
+  const auto count = [&](std::string_view spelling) {
+    return std::count(prompt->ids.begin(), prompt->ids.end(), added(spelling));
+  };
+  EXPECT_EQ(count("<｜deepseek_image｜>"), 2);
+  EXPECT_EQ(count("｜DSML｜"), 10);  // nine in the block of tools, one opens the calls
+  EXPECT_EQ(count("<think>"), 2);
+  EXPECT_EQ(count("</think>"), 3);  // the reply's header has the third
+  EXPECT_EQ(prompt->start, ReplyStart::kCalls);
+  EXPECT_TRUE(prompt->has_calls);
 }
 
 TEST_F(ChatTest, TextBetweenControlTokensIsOneRun) {
@@ -133,10 +166,12 @@ TEST_F(ChatTest, ErrorsOfRenderingAreHandedOn) {
 TEST_F(ChatTest, HiddenIds) {
   for (const auto* spelling :
        {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>", "<｜System｜>",
-        "<｜User｜>", "<｜Assistant｜>", "<｜latest_reminder｜>", "</think>"}) {
+        "<｜User｜>", "<｜Assistant｜>", "<｜latest_reminder｜>", "<｜deepseek_image｜>"}) {
     EXPECT_TRUE(encoder->is_hidden(added(spelling))) << spelling;
   }
-  EXPECT_FALSE(encoder->is_hidden(encoder->begin_of_thinking()));
+  for (const auto* spelling : {"<think>", "</think>", "｜DSML｜"}) {  // the parser reads them
+    EXPECT_FALSE(encoder->is_hidden(added(spelling))) << spelling;
+  }
   EXPECT_FALSE(encoder->is_hidden(tokenizer->encode("a", kIgnore)[0]));
   EXPECT_TRUE(encoder->is_hidden(-1));
   EXPECT_TRUE(encoder->is_hidden(tokenizer->size()));

@@ -19,6 +19,8 @@ enum class Control : uint8_t {
   kLatestReminder,
   kThink,
   kEndOfThink,
+  kDsml,   // the bars and letters of the tags around calls, without angle brackets
+  kImage,  // where the vision stage puts an image
   // Grounding: written by the model, so its old answers hold them; a tokenizer may lack them.
   kRef,
   kEndOfRef,
@@ -31,7 +33,7 @@ enum class Control : uint8_t {
 };
 
 /// In the order of Control. The bars are U+FF5C, the low lines U+2581.
-inline constexpr std::array<std::string_view, 16> kControlSpellings = {
+inline constexpr std::array<std::string_view, 18> kControlSpellings = {
     "<｜begin▁of▁sentence｜>",
     "<｜end▁of▁sentence｜>",
     "<｜System｜>",
@@ -40,6 +42,8 @@ inline constexpr std::array<std::string_view, 16> kControlSpellings = {
     "<｜latest_reminder｜>",
     "<think>",
     "</think>",
+    "｜DSML｜",
+    "<｜deepseek_image｜>",
     "<｜ref｜>",
     "<｜/ref｜>",
     "<｜box｜>",

@@ -1,152 +1,134 @@
 #include "chat/render.h"
 
-#include <array>
-#include <cstdint>
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
 #include "base/try.h"
+#include "chat/calls.h"
+#include "chat/python_json.h"
+#include "chat/tool_block.h"
+#include "chat/turns.h"
 
 namespace stoker::chat {
 namespace {
 
-enum class Role { kSystem, kUser, kAssistant, kLatestReminder };
+constexpr std::string_view kResponseFormatHead =
+    "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n";
 
-// A message that is rendered, its role understood. Borrows the message.
-struct Turn {
-  Role role;
-  const Message* message;
+// What the template needs beside the turns. Borrows the conversation.
+struct Setting {
+  const Conversation* conversation;
+  Thinking thinking;
+  std::vector<const Tool*> tools;
+  bool continues;
+
+  bool shows_format() const {
+    const ResponseFormat& format = conversation->response_format;
+    return format.kind != ResponseFormat::Kind::kText && format.is_shown;
+  }
+
+  // Old reasoning stays in every turn.
+  bool keeps_reasoning() const {
+    return thinking.enabled && (conversation->keep_reasoning || !tools.empty());
+  }
+
+  // The prompt opens the block, so that the reply can only be calls.
+  bool opens_calls() const {
+    const ToolChoice::Kind kind = conversation->tool_choice.kind;
+    return !thinking.enabled && !continues &&
+           (kind == ToolChoice::Kind::kRequired || kind == ToolChoice::Kind::kNamed);
+  }
 };
-
-constexpr std::string_view kBlockSeparator = "\n\n";
 
 std::string effort_line(int32_t effort) {
   return "Reasoning Effort: " + std::to_string(effort) +
          " (range 1-100, the higher the value, the more thorough the reasoning)\n\n";
 }
 
-Result<Role> parse_role(const std::string& role, size_t index) {
-  if (role == "system" || role == "developer") return Role::kSystem;
-  if (role == "user") return Role::kUser;
-  if (role == "assistant") return Role::kAssistant;
-  if (role == "latest_reminder") return Role::kLatestReminder;
-  const bool of_tools = role == "tool" || role == "function";
-  const std::string field = "messages[" + std::to_string(index) + "].role";
-  return Error{of_tools ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
-               field + ": expected system, developer, user, assistant or latest_reminder, found " +
-                   json_quote(role),
-               field};
-}
-
-// Blocks are joined by a separator, so two empty ones are not empty.
-bool has_content(const Message& message) {
-  return message.content.size() > 1 || (message.content.size() == 1 && !message.content[0].empty());
-}
-
-// Leaves out empty system messages, and then reminders that directly follow another.
-Result<std::vector<Turn>> clean(const std::vector<Message>& messages) {
-  std::vector<Turn> turns;
-  turns.reserve(messages.size());
-  for (size_t i = 0; i < messages.size(); ++i) {
-    TRY_ASSIGN(const Role role, parse_role(messages[i].role, i));
-    if (role == Role::kSystem && !has_content(messages[i])) continue;
-    const bool repeats =
-        role == Role::kLatestReminder && !turns.empty() && turns.back().role == role;
-    if (!repeats) turns.push_back({role, &messages[i]});
-  }
-  return turns;
-}
-
-// Builds a Rendered from its pieces.
-class Writer {
- public:
-  explicit Writer(size_t expected_bytes) { out_.text.reserve(expected_bytes); }
-
-  void control(Control control) {
-    out_.marks.push_back({out_.text.size(), control});
-    out_.text += spelling(control);
-  }
-
-  void text(std::string_view text) { out_.text += text; }
-
-  void blocks(const std::vector<std::string>& blocks) {
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      if (i > 0) text(kBlockSeparator);
-      text(blocks[i]);
-    }
-  }
-
-  // Text of the model itself, from `begin` to the end of what is written: grounding spellings in it
-  // are control tokens.
-  void mark_grounding(size_t begin) {
-    constexpr std::string_view kOpening = "<｜";  // all eight begin like this
-    const std::string_view all = out_.text;
-    for (size_t at = all.find(kOpening, begin); at != std::string_view::npos;
-         at = all.find(kOpening, at + kOpening.size())) {
-      for (size_t i = kFirstGrounding; i < kControlSpellings.size(); ++i) {
-        if (all.substr(at).starts_with(kControlSpellings[i])) {
-          out_.marks.push_back({at, static_cast<Control>(i)});
-        }
-      }
-    }
-  }
-
-  size_t size() const { return out_.text.size(); }
-
-  Rendered finish(const Thinking& thinking) && {
-    out_.thinking = thinking;
-    return std::move(out_);
-  }
-
- private:
-  Rendered out_;
-};
-
-// Adjacent user messages are one turn.
-void write_user(Writer& out, const Message& message, bool continues) {
-  if (continues) {
+// The tools and the response format stand in the first system message, or in one of their own.
+void write_attached(Writer& out, const Setting& setting) {
+  if (!setting.tools.empty()) {
     out.text(kBlockSeparator);
-  } else {
-    out.control(Control::kUser);
+    write_tool_block(out, setting.tools);
   }
-  out.blocks(message.content);
+  if (!setting.shows_format()) return;
+  out.text(kBlockSeparator);
+  out.text(kResponseFormatHead);
+  const ResponseFormat& format = setting.conversation->response_format;
+  std::string schema;
+  if (format.kind == ResponseFormat::Kind::kJsonObject) {
+    schema = R"({"type": "json_object"})";
+  } else {
+    append_python_json(schema, format.schema);
+  }
+  out.text(schema);
 }
 
-void write_assistant(Writer& out, const Message& message, bool keep_reasoning) {
+// Up to the turns that are neither system messages nor empty: the effort, the first system message
+// and what is attached to it. Returns how many turns that took.
+size_t write_head(Writer& out, const std::vector<Turn>& turns, const Setting& setting) {
+  const bool has_system = !turns.empty() && turns.front().role == Role::kSystem;
+  const bool is_attached = !setting.tools.empty() || setting.shows_format();
+  const bool has_effort = setting.thinking.enabled && (!turns.empty() || is_attached);
+  if (has_system || is_attached || has_effort) out.control(Control::kSystem);
+  if (has_effort) out.text(effort_line(setting.thinking.effort));
+  if (has_system) out.blocks(turns.front().parts[0].message->content);
+  write_attached(out, setting);
+  return has_system ? 1 : 0;
+}
+
+void write_user(Writer& out, const std::vector<Part>& parts) {
+  out.control(Control::kUser);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) out.text(kBlockSeparator);
+    if (parts[i].is_result) out.text("<tool_result>");
+    out.blocks(parts[i].message->content);
+    if (parts[i].is_result) out.text("</tool_result>");
+  }
+}
+
+// Where the reply goes on in a message.
+ReplyStart continued_start(const Message& message, const Thinking& thinking) {
+  if (has_content(message) || !message.tool_calls.empty()) return ReplyStart::kContent;
+  if (!thinking.enabled) return ReplyStart::kContentLead;
+  return message.reasoning_content.empty() ? ReplyStart::kReasoningLead : ReplyStart::kReasoning;
+}
+
+bool is_reasoning(ReplyStart start) {
+  return start == ReplyStart::kReasoningLead || start == ReplyStart::kReasoning;
+}
+
+void write_assistant(Writer& out, const Message& message, const Setting& setting,
+                     bool is_continued) {
   out.control(Control::kAssistant);
-  if (keep_reasoning) {
+  if (setting.keeps_reasoning() || (setting.thinking.enabled && is_continued)) {
     out.control(Control::kThink);
     const size_t begin = out.size();
     out.text(message.reasoning_content);
     out.mark_grounding(begin);
   }
+  if (is_continued && is_reasoning(continued_start(message, setting.thinking))) return;
   out.control(Control::kEndOfThink);
   const size_t begin = out.size();
   out.blocks(message.content);
   out.mark_grounding(begin);
-  out.control(Control::kEndOfText);
+  if (!message.tool_calls.empty()) write_calls(out, message.tool_calls);
+  if (!is_continued) out.control(Control::kEndOfText);
 }
 
-// The prompt's head holds the effort, in the system message if that comes first, else in one of its
-// own.
-void write_head(Writer& out, const Turn& first, const Thinking& thinking) {
-  if (thinking.enabled || first.role == Role::kSystem) out.control(Control::kSystem);
-  if (thinking.enabled) out.text(effort_line(thinking.effort));
-}
-
-void write_turn(Writer& out, const std::vector<Turn>& turns, size_t i, bool keep_reasoning) {
-  const Message& message = *turns[i].message;
-  switch (turns[i].role) {
+void write_turn(Writer& out, const Turn& turn, const Setting& setting, bool is_continued) {
+  const Message& message = *turn.parts[0].message;
+  switch (turn.role) {
     case Role::kSystem:
-      if (i > 0) out.control(Control::kSystem);
+      out.control(Control::kSystem);
       out.blocks(message.content);
       break;
     case Role::kUser:
-      write_user(out, message, i > 0 && turns[i - 1].role == Role::kUser);
+    case Role::kTool:
+      write_user(out, turn.parts);
       break;
     case Role::kAssistant:
-      write_assistant(out, message, keep_reasoning);
+      write_assistant(out, message, setting, is_continued);
       break;
     case Role::kLatestReminder:
       out.control(Control::kLatestReminder);
@@ -155,16 +137,37 @@ void write_turn(Writer& out, const std::vector<Turn>& turns, size_t i, bool keep
   }
 }
 
-// At least what the turns need, so that the text is not moved while it grows.
+// Opens the reply, and returns how it begins.
+ReplyStart write_reply_header(Writer& out, const Setting& setting) {
+  out.control(Control::kAssistant);
+  out.control(setting.thinking.enabled ? Control::kThink : Control::kEndOfThink);
+  if (setting.thinking.enabled) return ReplyStart::kReasoningLead;
+  if (!setting.opens_calls()) return ReplyStart::kContentLead;
+  write_calls_opening(out);
+  return ReplyStart::kCalls;
+}
+
+size_t content_bytes(const Message& message) {
+  size_t total = message.reasoning_content.size();
+  for (const Block& block : message.content) {
+    const auto* text = std::get_if<std::string>(&block);
+    total += kBlockSeparator.size() +
+             (text != nullptr ? text->size() : spelling(Control::kImage).size());
+  }
+  for (const ToolCall& call : message.tool_calls) {
+    constexpr size_t kTagBytes = 128;
+    total += kTagBytes + call.name.size() + call.arguments.size();
+  }
+  return total;
+}
+
+// About what the prompt takes, so that the text is seldom moved while it grows.
 size_t expected_bytes(const std::vector<Turn>& turns) {
   constexpr size_t kHeadBytes = 256;
-  constexpr size_t kTurnBytes = 64;
-  size_t total = kHeadBytes + kTurnBytes * turns.size();
+  constexpr size_t kPartBytes = 64;
+  size_t total = kHeadBytes;
   for (const Turn& turn : turns) {
-    total += turn.message->reasoning_content.size();
-    for (const std::string& block : turn.message->content) {
-      total += block.size() + kBlockSeparator.size();
-    }
+    for (const Part& part : turn.parts) total += kPartBytes + content_bytes(*part.message);
   }
   return total;
 }
@@ -172,22 +175,21 @@ size_t expected_bytes(const std::vector<Turn>& turns) {
 }  // namespace
 
 Result<Rendered> render(const Conversation& conversation) {
-  if (conversation.messages.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "messages: expected at least one, found none",
-                 "messages"};
-  }
-  TRY_ASSIGN(const Thinking thinking,
+  TRY_ASSIGN(const std::vector<Turn> turns, turns_of(conversation));
+  Setting setting{&conversation, {}, {}, continues_last(conversation)};
+  TRY_ASSIGN(setting.thinking,
              resolve_thinking(conversation.thinking, conversation.reasoning_effort));
-  TRY_ASSIGN(const std::vector<Turn> turns, clean(conversation.messages));
+  TRY_ASSIGN(setting.tools, shown_tools(conversation));
   Writer out(expected_bytes(turns));
   out.control(Control::kBeginOfText);
-  if (!turns.empty()) write_head(out, turns.front(), thinking);
-  for (size_t i = 0; i < turns.size(); ++i) {
-    write_turn(out, turns, i, thinking.enabled && conversation.keep_reasoning);
+  for (size_t i = write_head(out, turns, setting); i < turns.size(); ++i) {
+    write_turn(out, turns[i], setting, setting.continues && i + 1 == turns.size());
   }
-  out.control(Control::kAssistant);
-  out.control(thinking.enabled ? Control::kThink : Control::kEndOfThink);
-  return std::move(out).finish(thinking);
+  const ReplyStart start = setting.continues
+                               ? continued_start(conversation.messages.back(), setting.thinking)
+                               : write_reply_header(out, setting);
+  return Rendered{out.take_text(), out.take_marks(),      out.take_images(), setting.thinking,
+                  start,           !setting.tools.empty()};
 }
 
 }  // namespace stoker::chat

@@ -8,27 +8,25 @@
 
 #include "chat/control.h"
 #include "chat/conversation.h"
+#include "chat/reply_start.h"
 #include "chat/thinking.h"
+#include "chat/writer.h"
 #include "stoker/result.h"
 
 namespace stoker::chat {
-
-/// A control token of a rendered prompt: text[begin, begin + spelling(control).size()).
-struct ControlMark {
-  size_t begin = 0;  ///< bytes
-  Control control{};
-};
 
 /// A prompt before it is tokenised. Only what is marked is a control token; whatever else spells
 /// one is text. The text between two marks is one run, no matter from how many fields it came.
 struct Rendered {
   std::string text;                ///< bytes of messages as they are, well-formed or not
   std::vector<ControlMark> marks;  ///< in order, disjoint
+  std::vector<size_t> images;      ///< Image::index of each image mark, in order
   Thinking thinking;
+  ReplyStart start{};
+  bool has_calls = false;  ///< tools are attached, so calls are looked for in the reply
 };
 
-/// Errors: kInvalidArgument with field "messages", "messages[2].role", "thinking" or
-/// "reasoning_effort"; kUnsupported with the role's field for roles of tool calls.
+/// Errors: kInvalidArgument with the fields of turns_of, shown_tools and resolve_thinking.
 Result<Rendered> render(const Conversation& conversation);
 
 }  // namespace stoker::chat

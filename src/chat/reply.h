@@ -24,8 +24,8 @@ class ReplySplitter {
       : encoder_(&encoder), in_reasoning_(thinking) {}
 
   /// The next id, any value. In reasoning the </think> token ends it, and <think> as the very first
-  /// id is hidden; hidden in both channels is what Encoder::is_hidden says. The channel of </think>
-  /// is the one it ends.
+  /// id is hidden; hidden in both channels is </think> and what Encoder::is_hidden says. The
+  /// channel of </think> is the one it ends.
   Step push(int32_t id);
 
   /// Ids so far that belong to the reasoning, up to and including the </think> token.

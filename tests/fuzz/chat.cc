@@ -1,5 +1,6 @@
-// Any conversation: rendering and encoding must not fail on what they accept, the ids must decode
-// to the rendered text, and no control token may come from a message.
+// Any conversation, with tools, calls, images and a response format: rendering and encoding must
+// not fail on what they accept, the ids must decode to the rendered text, and no control token may
+// come from a message.
 #include "chat/chat.h"
 
 #include <algorithm>
@@ -65,6 +66,52 @@ class Input {
 constexpr std::array<std::string_view, 7> kRoles = {
     "system", "user", "assistant", "latest_reminder", "tool", "developer", "user"};
 
+// Texts for what is JSON most of the time.
+std::string json_text(Input& in) {
+  constexpr std::array<std::string_view, 6> kTexts = {
+      "{}",
+      R"({"a":1e-7,"b":[-0,1.50,{"c":null}],"":"\u0001"})",
+      R"("{\"a\":true}")",
+      R"({"type":"object","properties":{"x":{"type":"object"}},"required":[]})",
+      "[1",
+      ""};
+  const uint8_t which = in.byte();
+  return which < 0xC0 ? std::string(kTexts[which % kTexts.size()]) : in.text();
+}
+
+Json json_value(Input& in) {
+  auto json = Json::parse(json_text(in));
+  return json.has_value() ? *std::move(json) : Json();
+}
+
+std::string tool_name(Input& in) {
+  const uint8_t which = in.byte();
+  return which < 0xE0 ? std::string(1, static_cast<char>('a' + which % 4)) : in.text();
+}
+
+void add_tools(Conversation& conversation, Input& in) {
+  for (int tools = in.byte() % 4; tools > 0; --tools) {
+    Tool tool{tool_name(in)};
+    const uint8_t kind = in.byte();
+    if ((kind & 1U) != 0) tool.description = in.text();
+    if ((kind & 2U) != 0) tool.parameters = json_value(in);
+    tool.strict = (kind & 4U) != 0;
+    conversation.tools.push_back(std::move(tool));
+  }
+  conversation.tool_choice.kind = static_cast<ToolChoice::Kind>(in.byte() % 4);
+  conversation.tool_choice.name = tool_name(in);
+  conversation.response_format.kind = static_cast<ResponseFormat::Kind>(in.byte() % 3);
+  conversation.response_format.schema = json_value(in);
+}
+
+// What a message has beside text and reasoning.
+void add_calls(Message& message, Input& in) {
+  for (int calls = in.byte() % 4; calls > 0; --calls) {
+    message.tool_calls.push_back({in.text(), in.text(), json_text(in)});
+  }
+  message.tool_call_id = in.text();
+}
+
 Conversation conversation_of(Input& in) {
   Conversation conversation;
   const uint8_t mode = in.byte();
@@ -72,11 +119,17 @@ Conversation conversation_of(Input& in) {
   if ((mode & 4U) != 0) conversation.reasoning_effort = (mode & 8U) != 0 ? "none" : "100";
   if ((mode & 16U) != 0) conversation.reasoning_effort = in.text();
   conversation.keep_reasoning = (mode & 32U) != 0;
+  conversation.continue_last = (mode & 128U) != 0;
+  if ((mode & 64U) != 0) add_tools(conversation, in);
   while (!in.empty()) {
     Message message;
     const uint8_t role = in.byte();
     message.role = role < 0xF8 ? std::string(kRoles[role % kRoles.size()]) : in.text();
-    for (int blocks = in.byte() % 4; blocks > 0; --blocks) message.content.push_back(in.text());
+    const uint8_t shape = in.byte();
+    for (int blocks = shape % 4; blocks > 0; --blocks) message.content.emplace_back(in.text());
+    if ((shape & 4U) != 0) message.content.emplace_back(Image{in.byte()});
+    message.prefix = (shape & 8U) != 0;
+    if ((shape & 16U) != 0) add_calls(message, in);
     if (role % 2 == 0) message.reasoning_content = in.text();
     conversation.messages.push_back(std::move(message));
   }
@@ -98,6 +151,10 @@ void check_prompt(const Tokenizer& tokenizer, const Rendered& rendered, const Pr
       std::count_if(prompt.ids.begin(), prompt.ids.end(),
                     [&tokenizer](int32_t id) { return is_added(tokenizer, id); });
   CHECK(num_added == num_control, "control tokens are the template's");
+  CHECK(prompt.images.size() == static_cast<size_t>(std::count(
+                                    prompt.ids.begin(), prompt.ids.end(),
+                                    tokenizer.added_token(spelling(Control::kImage)).value_or(-1))),
+        "each image has its mark");
 }
 
 void check_reply(const Encoder& encoder, const Prompt& prompt) {
