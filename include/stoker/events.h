@@ -10,6 +10,7 @@
 
 #include "stoker/error.h"
 #include "stoker/logprobs.h"
+#include "stoker/request.h"
 
 namespace stoker {
 
@@ -18,9 +19,11 @@ enum class FinishReason {
   kLength,     ///< max_tokens, or the context is full
   kCancelled,  ///< Stream::cancel, or the engine was drained
   kError,      ///< Finish::error says why
+  kCalls,      ///< end of text, or of the calls, behind a whole call
 };
 
-/// "stop", "length", "abort" or "error": the words of the HTTP interface. Static strings.
+/// "stop", "length", "abort", "error" or "tool_calls": the words of the HTTP interface. Static
+/// strings.
 const char* to_string(FinishReason reason);
 
 using Seconds = std::chrono::duration<double>;
@@ -51,9 +54,12 @@ struct Finish {
   Timings timings;
   int64_t verified_drafts = 0;  ///< drafted tokens that were run with it,
   int64_t accepted_drafts = 0;  ///< and of these, those that are tokens of the answer
+  /// The last call was cut off by an end of text: its markup. Who tells whole answers puts it
+  /// behind the text and leaves that call out, so that nothing is lost.
+  std::string unfinished_call;
   int32_t num_preemptions = 0;  ///< times that it lost its state to others, and ran again
-  /// With Request::receipt and kStop or kLength: what parse_receipt (stoker/receipt.h) reads, a
-  /// JSON object on one line without its line feed. Else empty.
+  /// With Request::receipt and kStop, kLength or kCalls: what parse_receipt (stoker/receipt.h)
+  /// reads, a JSON object on one line without its line feed. Else empty.
   std::string receipt;
 };
 
@@ -61,7 +67,7 @@ struct Finish {
 enum class TokenPart {
   kContent,
   kReasoning,
-  kHidden,  ///< to nothing: markup, an end of text
+  kHidden,  ///< to nothing: markup, calls, an end of text
 };
 
 /// What is told of a chosen token where log-probabilities are asked for.
@@ -71,18 +77,51 @@ struct TokenDetail {
   int64_t text_offset = 0;  ///< characters (code points) of that part before it
 };
 
+/// A piece of a call that an answer makes. Those of one call follow each other.
+struct CallPiece {
+  int32_t call = 0;                      ///< of the answer's, from 0
+  std::optional<std::string> name = {};  ///< of the tool; on the first piece alone
+  std::string arguments = {};            ///< to be appended: in the end JSON of an object
+  bool is_last = false;                  ///< the call is whole
+};
+
+/// The calls of an answer, collected from its events. A plain value.
+struct CollectedCalls {
+  std::vector<ToolCall> calls;  ///< without ids
+  bool is_cut = false;          ///< the last one is not whole
+
+  void add(const std::vector<CallPiece>& pieces) {
+    for (const CallPiece& piece : pieces) {
+      if (piece.name) calls.push_back({{}, *piece.name, {}});
+      calls.back().arguments += piece.arguments;
+      is_cut = !piece.is_last;
+    }
+  }
+
+  /// The answer is over: what is to be put behind its text. A call that becomes text is left out.
+  std::string finish(const Finish& finish) {
+    if (finish.unfinished_call.empty()) return {};
+    if (is_cut) calls.pop_back();
+    is_cut = false;
+    return finish.unfinished_call;
+  }
+};
+
 /// One piece of an answer. Text pieces are whole UTF-8 and never hold a part of a stop string that
 /// was met.
 struct Event {
   int32_t choice = 0;  ///< of the request's n
-  std::vector<int32_t>
-      ids;  ///< tokens chosen since the event before; none for one whose text is held back
+  /// Tokens chosen since the event before, as far as it is known to what they belong: what may be
+  /// the beginning of markup waits.
+  std::vector<int32_t> ids;
   std::vector<TokenDetail> details;  ///< one for each of them, with Request::logprobs
   /// Tokens of this choice so far whose text is out, the first so many of all; a token that begins
   /// behind a stop string never is.
   int32_t num_shown = 0;
-  std::string text;       ///< to be appended to the answer; may be empty
-  std::string reasoning;  ///< to be appended to the reasoning; may be empty
+  std::string text;  ///< to be appended to the answer; may be empty
+  std::string
+      reasoning;  ///< to be appended to the reasoning, which comes before text; may be empty
+  std::vector<CallPiece> calls;  ///< behind the text
   /// With the first token of choice 0, with Request::prompt_logprobs: of every prompt token but the
   /// first, given those before it. [prompt_tokens - 1]
   std::vector<PositionLogprobs> prompt_logprobs;

@@ -33,7 +33,10 @@ struct Choice {
   int32_t num_shown = 0;  ///< of these, up to the last one of which something is in the text
   std::string text;
   std::string reasoning;  ///< of a chat with thinking
-  Finish finish;          ///< kStop or kLength; kCancelled after a stop: all above may be empty
+  /// That the answer makes, with ids "call_0", "call_1", ...; the last is not whole where the
+  /// answer was cut off in it.
+  std::vector<ToolCall> calls;
+  Finish finish;  ///< kStop or kLength; kCancelled after a stop: all above may be empty
 };
 
 /// What came of one request: its first choice, and the others. A plain value.

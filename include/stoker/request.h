@@ -51,24 +51,67 @@ struct TextPrompt {
   bool add_bos = false;
 };
 
-/// As what the tokens of an answer are read. Stop strings are looked for in what is text then.
-enum class ReplyFormat {
-  kText,      ///< all of it is text
-  kChat,      ///< the content of a chat's answer, and its markup
-  kThinking,  ///< the same, behind reasoning
+/// In which state a reply begins.
+enum class ReplyStart {
+  kText,          ///< all of it is text, and stays so
+  kChat,          ///< the content of a chat's answer
+  kThinking,      ///< reasoning, and content behind it
+  kOpenChat,      ///< content that the prompt began
+  kOpenThinking,  ///< reasoning that the prompt began
+  kCalls,         ///< a block of calls that the prompt opened
+};
+
+/// As what the tokens of an answer are read. Stop strings are looked for in what is text or content
+/// then.
+struct ReplyFormat {
+  ReplyStart start = ReplyStart::kText;
+  bool has_calls = false;      ///< markup of calls is looked for
+  bool one_call = false;       ///< the answer ends behind the first
+  std::string only_tool = {};  ///< calls of others are dropped; empty: none are
+
+  bool operator==(const ReplyFormat&) const = default;
 };
 
 /// Token ids, each in [0, vocabulary) and not the image token; at least one.
 struct TokenPrompt {
   std::vector<int32_t> ids;
-  ReplyFormat reply = ReplyFormat::kText;
+  ReplyFormat reply = {};
+};
+
+/// A call that an assistant made.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  ///< JSON of an object; what is none is told to the model as it is
 };
 
 /// One message of a conversation.
 struct Message {
-  std::string role;                  ///< system, developer, user, assistant or latest_reminder
-  std::vector<std::string> content;  ///< text blocks; a plain string is one block, null is none
-  std::string reasoning_content;     ///< of an assistant message; may be empty
+  std::string role;  ///< system, developer, user, assistant, tool, function or latest_reminder
+  std::vector<std::string> content;    ///< text blocks; a plain string is one block, null is none
+  std::string reasoning_content = {};  ///< of an assistant message; may be empty
+  std::vector<ToolCall> tool_calls = {};  ///< likewise
+  std::string tool_call_id = {};          ///< of a tool's result: the call that it answers
+};
+
+/// A function that the model may call.
+struct Tool {
+  std::string name;  ///< of letters, digits, _ and -; no two alike
+  std::optional<std::string> description = {};
+  std::optional<std::string> parameters = {};  ///< a JSON schema, as JSON text
+  bool strict = false;                         ///< the model is told that nothing is optional
+};
+
+/// Whether the answer has calls.
+struct ToolChoice {
+  enum class Kind {
+    kAuto,      ///< as the model likes
+    kNone,      ///< as if there were no tools
+    kRequired,  ///< at least one
+    kNamed,     ///< of that tool
+  };
+  Kind kind = Kind::kAuto;
+  std::string name = {};  ///< of kNamed
 };
 
 /// A conversation to be answered. Control tokens come from the template alone: their spellings in
@@ -77,7 +120,12 @@ struct ChatPrompt {
   std::vector<Message> messages;
   std::optional<std::string> thinking;  ///< "enabled", "disabled" or "adaptive" [enabled]
   std::optional<std::string>
-      reasoning_effort;  ///< "none" .. "max", or a number from 1 to 100 in decimal [75]
+      reasoning_effort;         ///< "none" .. "max", or a number from 1 to 100 in decimal [75]
+  bool keep_reasoning = false;  ///< old reasoning stays in the prompt, as it does with tools
+  std::vector<Tool> tools = {};
+  ToolChoice tool_choice = {};
+  bool parallel_tool_calls = true;  ///< false: the answer ends behind its first call
+  bool continue_last = false;  ///< the answer goes on where the last message, an assistant's, ends
 };
 
 /// What is to be continued or answered.

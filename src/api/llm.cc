@@ -60,6 +60,7 @@ class Call {
   struct Active {
     size_t index = 0;
     Generation answer;
+    std::vector<CollectedCalls> calls;  // of each choice
     std::atomic<bool> has_news{false};  // set by the engine's thread
     int32_t num_running = 0;            // of its choices
     std::unique_ptr<Stream> stream;     // null once all have ended
@@ -94,6 +95,7 @@ class Call {
         active->answer.seed = active->stream->seed();
         active->num_running = active->stream->num_choices();
         active->answer.others.resize(static_cast<size_t>(active->num_running) - 1);
+        active->calls.resize(static_cast<size_t>(active->num_running));
         active_.push_back(std::move(active));
         try_again_ = kTryAgain;
       } else if (stream.error().code == ErrorCode::kOverloaded) {
@@ -137,11 +139,17 @@ class Call {
     choice.num_shown = event.num_shown;
     choice.text += event.text;
     choice.reasoning += event.reasoning;
+    CollectedCalls& calls = active.calls[static_cast<size_t>(event.choice)];
+    calls.add(event.calls);
     answer.prompt_logprobs.insert(answer.prompt_logprobs.end(), event.prompt_logprobs.begin(),
                                   event.prompt_logprobs.end());
     const bool goes_on =
         is_stopped_ || !watch_.on_event || watch_.on_event(active.index, std::as_const(event));
     if (event.finish) {
+      choice.text += calls.finish(*event.finish);
+      choice.calls = std::move(calls.calls);
+      for (size_t i = 0; i < choice.calls.size(); ++i)
+        choice.calls[i].id = "call_" + std::to_string(i);
       choice.finish = *std::move(event.finish);
       finish(active, choice.finish);
     }

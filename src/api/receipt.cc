@@ -11,11 +11,6 @@ namespace {
 
 constexpr size_t kMaxShownNameBytes = 100;  // of a name that a receipt gives
 
-ReplyFormat format_of(const EncodedPrompt& prompt) {
-  if (!prompt.is_chat) return ReplyFormat::kText;
-  return prompt.thinking ? ReplyFormat::kThinking : ReplyFormat::kChat;
-}
-
 std::string shown_name(const std::string& name) {
   return json_quote(name.substr(0, kMaxShownNameBytes));
 }
@@ -42,7 +37,7 @@ Receipt begin_receipt(const Request& request, const EncodedPrompt& prompt, int32
   // A prompt whose log-probabilities are wanted runs all layers for all of its rows.
   receipt.numeric_mode = request.prompt_logprobs ? kReferenceMode : model.numeric_mode;
   Request& decides = receipt.request;
-  decides.prompt = TokenPrompt{prompt.ids, format_of(prompt)};
+  decides.prompt = TokenPrompt{prompt.ids, prompt.reply};
   decides.sampling = with_defaults(request.sampling, model.defaults);
   decides.max_tokens = max_tokens;
   decides.min_tokens = request.min_tokens;

@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kReceiptFormat = 1;
 constexpr JsonLimits kReceiptLimits{.max_depth = 4, .repeated_keys_allowed = false};
 constexpr size_t kMaxShownValueBytes = 40;  // of a value or an unknown name in a message
-constexpr const char* kReplyNames[] = {"text", "chat", "thinking"};  // as ReplyFormat
+constexpr const char* kStartNames[] = {"text",      "chat",          "thinking",
+                                       "open_chat", "open_thinking", "calls"};  // as ReplyStart
 
 // ---- Writing
 
@@ -250,19 +251,60 @@ Result<std::string> read_digest(const Json& value, const std::string& name) {
   return wrong_member(name, "32 hexadecimal digits", value);
 }
 
-Result<ReplyFormat> read_reply(const Json& value, const std::string& name) {
-  for (size_t i = 0; i < std::size(kReplyNames); ++i) {
-    if (value.is_string() && value.as_string() == kReplyNames[i])
-      return static_cast<ReplyFormat>(i);
+Result<ReplyStart> read_start(const Json& value, const std::string& name) {
+  for (size_t i = 0; i < std::size(kStartNames); ++i) {
+    if (value.is_string() && value.as_string() == kStartNames[i]) return static_cast<ReplyStart>(i);
   }
-  return wrong_member(name, "\"text\", \"chat\" or \"thinking\"", value);
+  return wrong_member(name, "text, chat, thinking, open_chat, open_thinking or calls", value);
+}
+
+Result<bool> read_true(const Json& value, const std::string& name) {
+  if (value.is_bool() && value.as_bool()) return true;
+  return wrong_member(name, "true, or no such member", value);
+}
+
+// The name of a start, or an object where calls are looked for.
+Result<ReplyFormat> read_reply(const Json& value, const std::string& name) {
+  ReplyFormat reply;
+  if (!value.is_object()) {
+    TRY_ASSIGN(reply.start, read_start(value, name));
+    return reply;
+  }
+  for (const auto& [member, item] : value.members()) {
+    const std::string path = name + "." + member.substr(0, kMaxShownValueBytes);
+    if (member == "start") {
+      TRY_ASSIGN(reply.start, read_start(item, path));
+    } else if (member == "calls") {
+      TRY_ASSIGN(reply.has_calls, read_true(item, path));
+    } else if (member == "one_call") {
+      TRY_ASSIGN(reply.one_call, read_true(item, path));
+    } else if (member == "only_tool" && item.is_string() && !item.as_string().empty()) {
+      reply.only_tool = item.as_string();
+    } else {
+      return invalid(path, "expected start, calls, one_call or only_tool, a name");
+    }
+  }
+  if (reply.has_calls && reply.start != ReplyStart::kText) return reply;
+  return invalid(name, "expected an object with start, not text, and calls");
+}
+
+Json reply_json(const ReplyFormat& reply) {
+  Json start = Json::string(kStartNames[static_cast<size_t>(reply.start)]);
+  if (!reply.has_calls) return start;
+  std::vector<Json::Member> members;
+  members.emplace_back("start", std::move(start));
+  members.emplace_back("calls", Json::boolean(true));
+  if (reply.one_call) members.emplace_back("one_call", Json::boolean(true));
+  if (!reply.only_tool.empty()) members.emplace_back("only_tool", Json::string(reply.only_tool));
+  return Json::object(std::move(members));
 }
 
 Result<FinishReason> read_reason(const Json& value, const std::string& name) {
-  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength}) {
+  for (const FinishReason reason :
+       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCalls}) {
     if (value.is_string() && value.as_string() == to_string(reason)) return reason;
   }
-  return wrong_member(name, "\"stop\" or \"length\"", value);
+  return wrong_member(name, "stop, length or tool_calls", value);
 }
 
 Result<void> read_stop_reason(const Json& value, const char* name, Receipt& receipt) {
@@ -354,14 +396,14 @@ std::string receipt_json(const Receipt& receipt) {
   const TokenPrompt none;
   if (prompt == nullptr) prompt = &none;
   std::vector<Json::Member> members;
+  members.reserve(std::size(kMembers));
   members.emplace_back("stoker_receipt", Json::integer(kReceiptFormat));
   members.emplace_back("version", Json::string(receipt.version));
   members.emplace_back("model", Json::string(receipt.model));
   members.emplace_back("model_digest", Json::string(receipt.model_digest));
   members.emplace_back("numeric_mode", Json::string(receipt.numeric_mode));
   members.emplace_back("prompt_ids", ids_json(prompt->ids));
-  if (prompt->reply != ReplyFormat::kText)
-    members.emplace_back("reply", Json::string(kReplyNames[static_cast<size_t>(prompt->reply)]));
+  if (prompt->reply != ReplyFormat()) members.emplace_back("reply", reply_json(prompt->reply));
   members.emplace_back("parameters", parameters_json(receipt.request));
   members.emplace_back("ids", ids_json(receipt.ids));
   members.emplace_back("finish_reason", Json::string(to_string(receipt.reason)));

@@ -24,7 +24,7 @@ Receipt full_receipt() {
   receipt.model_digest = "0123456789abcdef0123456789abcdef";
   receipt.numeric_mode = kReferenceMode;
   Request& request = receipt.request;
-  request.prompt = TokenPrompt{{3, 1, 4}, ReplyFormat::kThinking};
+  request.prompt = TokenPrompt{{3, 1, 4}, {ReplyStart::kThinking}};
   SamplingParams& sampling = request.sampling;
   sampling.temperature = 0.1;
   sampling.top_p = 0.95;
@@ -77,6 +77,24 @@ TEST(ReceiptTest, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(read->stop, "\"b");
 }
 
+TEST(ReceiptTest, HowCallsAreReadIsTold) {
+  Receipt receipt = full_receipt();
+  receipt.reason = FinishReason::kCalls;
+  receipt.stop.reset();
+  auto& reply = std::get<TokenPrompt>(receipt.request.prompt).reply;
+  for (const bool one_call : {false, true}) {
+    for (const char* only_tool : {"", "tide"}) {
+      reply = {ReplyStart::kOpenChat, true, one_call, only_tool};
+      const std::string text = receipt_json(receipt);
+      EXPECT_THAT(text, HasSubstr(R"("reply":{"start":"open_chat","calls":true)"));
+      const auto read = parse_receipt(text);
+      ASSERT_TRUE(read) << read.error().message;
+      EXPECT_EQ(std::get<TokenPrompt>(read->request.prompt).reply, reply);
+      EXPECT_EQ(read->reason, FinishReason::kCalls);
+    }
+  }
+}
+
 TEST(ReceiptTest, WhatIsLeftOutIsOfTheFormatAndNotOfAModel) {
   const auto read = parse_receipt(
       R"({"stoker_receipt":1,"version":"9","model":"m","model_digest":"00000000000000000000000000000000",)"
@@ -89,7 +107,7 @@ TEST(ReceiptTest, WhatIsLeftOutIsOfTheFormatAndNotOfAModel) {
   EXPECT_EQ(sampling.top_k, 0);
   EXPECT_EQ(sampling.min_p, 0.0);
   EXPECT_EQ(sampling.repetition_penalty, 1.0);
-  EXPECT_EQ(std::get<TokenPrompt>(read->request.prompt).reply, ReplyFormat::kText);
+  EXPECT_EQ(std::get<TokenPrompt>(read->request.prompt).reply, ReplyFormat());
   EXPECT_FALSE(read->stop || read->stop_token);
 }
 
@@ -124,10 +142,17 @@ TEST(ReceiptTest, BadInputIsRefusedByName) {
        "model_digest: expected 32 hexadecimal digits"},
       {with("0123456789abcdef0123456789abcdef", ""), "model_digest: expected 32"},
       {with(R"("reply":"thinking")", R"("reply":"think")"),
-       R"(reply: expected "text", "chat" or "thinking", found "think")"},
+       R"(reply: expected text, chat, thinking, open_chat, open_thinking or calls, found "think")"},
+      {with(R"("reply":"thinking")", R"("reply":{"start":"chat"})"), "reply: expected an object"},
+      {with(R"("reply":"thinking")", R"("reply":{"start":"text","calls":true})"),
+       "reply: expected an object with start, not text, and calls"},
+      {with(R"("reply":"thinking")", R"("reply":{"start":"chat","calls":false})"),
+       "reply.calls: expected true"},
+      {with(R"("reply":"thinking")", R"("reply":{"start":"chat","calls":true,"tool":"x"})"),
+       "reply.tool: expected start, calls, one_call or only_tool"},
       {with(R"("stop_reason":"\"b")", R"("stop_reason":[])"), "stop_reason: expected a string"},
       {with(R"("finish_reason":"stop")", R"("finish_reason":"abort")"),
-       R"(finish_reason: expected "stop" or "length", found "abort")"},
+       R"(finish_reason: expected stop, length or tool_calls, found "abort")"},
       {with(R"("seed":18446744073709551615,)", ""), "seed: expected a value in parameters"},
       {with("18446744073709551615", "18446744073709551616"), "seed: expected an integer from 0"},
       {with("18446744073709551615", "-1"), "seed: expected an integer from 0"},
@@ -290,7 +315,8 @@ TEST_F(ReplayTest, StopStringsEndTheAnswerAgain) {
   EXPECT_FALSE(chat.text.empty());
   EXPECT_EQ(chat.finish.stop, "Fra");
   const Receipt thinking = expect_equal(request)[0];
-  EXPECT_EQ(std::get<TokenPrompt>(thinking.request.prompt).reply, ReplyFormat::kThinking);
+  EXPECT_EQ(std::get<TokenPrompt>(thinking.request.prompt).reply,
+            ReplyFormat{ReplyStart::kThinking});
 
   Request tokens = france(20);
   tokens.stop_token_ids = {usual.ids[1]};

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "api/conversation.h"
 #include "base/try.h"
 #include "tensor/arith.h"
 
@@ -283,25 +284,14 @@ class PromptEncoder {
 
   Result<EncodedPrompt> operator()(TokenPrompt& prompt) const {
     if (prompt.ids.empty()) return invalid("prompt", "expected at least one token id, found none");
-    const bool is_chat = prompt.reply != ReplyFormat::kText;
+    const bool is_chat = prompt.reply.start != ReplyStart::kText;
     if (is_chat && model_.encoder() == nullptr) return no_chat("prompt");
-    return EncodedPrompt{std::move(prompt.ids), "prompt", is_chat,
-                         prompt.reply == ReplyFormat::kThinking};
+    return EncodedPrompt{std::move(prompt.ids), "prompt", std::move(prompt.reply)};
   }
 
   Result<EncodedPrompt> operator()(ChatPrompt& prompt) const {
     if (model_.encoder() == nullptr) return no_chat("messages");
-    chat::Conversation conversation;
-    for (Message& message : prompt.messages) {
-      conversation.messages.push_back({std::move(message.role),
-                                       {std::make_move_iterator(message.content.begin()),
-                                        std::make_move_iterator(message.content.end())},
-                                       std::move(message.reasoning_content)});
-    }
-    conversation.thinking = std::move(prompt.thinking);
-    conversation.reasoning_effort = std::move(prompt.reasoning_effort);
-    TRY_ASSIGN(chat::Prompt encoded, model_.encoder()->encode(conversation));
-    return EncodedPrompt{std::move(encoded.ids), "messages", true, encoded.thinking};
+    return encode_chat(prompt, *model_.encoder());
   }
 
  private:

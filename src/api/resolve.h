@@ -15,9 +15,8 @@ namespace stoker {
 /// A prompt in ids.
 struct EncodedPrompt {
   std::vector<int32_t> ids;
-  std::string field;  ///< of the request
-  bool is_chat = false;
-  bool thinking = false;
+  std::string field;       ///< of the request
+  ReplyFormat reply = {};  ///< to it
 };
 
 /// kInvalidArgument, as "field: message".

@@ -55,6 +55,7 @@ class ReplyParser {
   /// Bytes of the text whose part is known: the end of the last PartRange given out.
   size_t num_settled() const { return num_settled_; }
   int32_t num_calls() const { return calls_.num_calls(); }  ///< complete ones so far
+  bool is_reasoning() const { return state_ == State::kReasoning; }
   /// The calls are over: nothing but more calls can be of interest, with one_call not even these.
   bool is_done() const { return state_ == State::kDone; }
 

@@ -23,13 +23,6 @@ std::string seed_json(uint64_t seed) {
   return number(static_cast<int64_t>(seed));
 }
 
-std::string finish_members(const Finish& finish) {
-  std::string stop = "null";
-  if (finish.stop) stop = json_quote(*finish.stop);
-  if (finish.stop_token) stop = number(*finish.stop_token);
-  return "\"finish_reason\":" + json_quote(to_string(finish.reason)) + ",\"stop_reason\":" + stop;
-}
-
 // Of a prompt that is scored alone: the token that the engine chose behind it is not told.
 void hide_answer(Finish& finish) {
   finish.reason = FinishReason::kLength;
@@ -52,6 +45,11 @@ std::string ids_json(const std::vector<int32_t>& ids) {
 // What parse_receipt reads is JSON already.
 std::string receipt_member(const Finish& finish) {
   return finish.receipt.empty() ? "" : ",\"receipt\":" + finish.receipt;
+}
+
+std::string call_id(IdSource& ids) {
+  constexpr size_t kDigits = 24;
+  return "call_" + ids.next().substr(0, kDigits);
 }
 
 Timings longest(const Timings& a, const Timings& b) {
@@ -81,6 +79,8 @@ struct Answer::Choice {
   std::string text;          // without streaming: all so far
   std::string reasoning;     // the same
   int32_t num_tokens = 0;
+  CollectedCalls calls;  // the same
+  std::vector<std::string> call_ids;
   std::optional<Finish> finish;
   bool is_begun = false;  // a chunk of it was written
 };
@@ -101,6 +101,7 @@ AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
   head.echo = parsed.echo;
   head.has_answer = parsed.has_answer;
   head.include_reasoning = parsed.include_reasoning;
+  head.names_tool = parsed.names_tool;
   head.return_token_ids = parsed.return_token_ids;
   head.tokens_as_ids = parsed.tokens_as_ids;
   return head;
@@ -141,6 +142,8 @@ Answer::Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, co
                           {},
                           {},
                           0,
+                          {},
+                          {},
                           {}});
     }
     std::string echo;
@@ -204,6 +207,10 @@ void Answer::read(Choice& choice, const Event& event, std::string& out) {
   } else if (head_.has_answer) {
     if (head_.include_reasoning) choice.reasoning += event.reasoning;
     choice.text += event.text;
+    choice.calls.add(event.calls);
+    for (size_t i = choice.call_ids.size(); i < choice.calls.calls.size(); ++i)
+      choice.call_ids.push_back(call_id(call_ids_));
+    if (choice.finish) choice.text += choice.calls.finish(*choice.finish);
   }
 }
 
@@ -213,6 +220,7 @@ void Answer::write(Choice& choice, const Event& event, std::string& out) {
   if (head_.route == Route::kChat) {
     if (head_.include_reasoning) append_delta(choice, "reasoning", event.reasoning, out);
     append_delta(choice, "content", text, out);
+    append_calls(choice, event.calls, out);
     if (choice.finish) append_end(choice, "", out);
   } else if (choice.finish) {
     append_end(choice, text, out);
@@ -245,6 +253,35 @@ void Answer::append_delta(Choice& choice, const char* member, const std::string&
   // The older name of the same thing, for clients that read only that.
   if (std::string_view(member) == "reasoning") delta += ",\"reasoning_content\":" + quoted;
   append_chunk(choice, delta + "}", "", out);
+}
+
+// The name in a chunk of its own, with the id; then pieces of the arguments.
+void Answer::append_calls(Choice& choice, const std::vector<CallPiece>& pieces, std::string& out) {
+  for (const CallPiece& piece : pieces) {
+    const std::string head = "\"delta\":{\"tool_calls\":[{\"index\":" + std::to_string(piece.call);
+    if (piece.name) {
+      append_chunk(choice,
+                   head + ",\"id\":\"" + call_id(call_ids_) +
+                       "\",\"type\":\"function\",\"function\":{\"name\":" +
+                       json_quote(*piece.name) + ",\"arguments\":\"\"}}]}",
+                   "", out);
+    }
+    if (piece.arguments.empty()) continue;
+    append_chunk(choice,
+                 head + ",\"function\":{\"arguments\":" + json_quote(piece.arguments) + "}}]}", "",
+                 out);
+  }
+}
+
+// A call that was asked for by its name ends with "stop", as clients know it.
+std::string Answer::finish_members(const Finish& finish) const {
+  const FinishReason reason = head_.names_tool && finish.reason == FinishReason::kCalls
+                                  ? FinishReason::kStop
+                                  : finish.reason;
+  std::string stop = "null";
+  if (finish.stop) stop = json_quote(*finish.stop);
+  if (finish.stop_token) stop = number(*finish.stop_token);
+  return "\"finish_reason\":" + json_quote(to_string(reason)) + ",\"stop_reason\":" + stop;
 }
 
 void Answer::append_end(Choice& choice, const std::string& text, std::string& out) const {
@@ -299,15 +336,30 @@ Usage Answer::usage() const {
   return sum;
 }
 
+std::string Answer::calls_json(const Choice& choice) const {
+  std::string out = "[";
+  for (size_t i = 0; i < choice.calls.calls.size(); ++i) {
+    const ToolCall& call = choice.calls.calls[i];
+    if (i > 0) out += ",";
+    out += "{\"id\":\"" + choice.call_ids[i] +
+           "\",\"type\":\"function\",\"function\":{\"name\":" + json_quote(call.name) +
+           ",\"arguments\":" + json_quote(call.arguments) + "}}";
+  }
+  return out + "]";
+}
+
 std::string Answer::choice_json(Choice& choice, size_t index) const {
   const Prompt& prompt = prompts_[choice.prompt];
   std::string out = "{\"index\":" + std::to_string(index);
   if (head_.route == Route::kChat) {
-    out += ",\"message\":{\"role\":\"assistant\",\"content\":" + json_quote(choice.text);
+    const bool has_calls = !choice.calls.calls.empty();
+    out += ",\"message\":{\"role\":\"assistant\",\"content\":" +
+           (has_calls && choice.text.empty() ? "null" : json_quote(choice.text));
     if (!choice.reasoning.empty()) {
       const std::string reasoning = json_quote(choice.reasoning);
       out += ",\"reasoning_content\":" + reasoning + ",\"reasoning\":" + reasoning;
     }
+    if (has_calls) out += ",\"tool_calls\":" + calls_json(choice);
     out += ",\"refusal\":null}";
   } else {
     out += ",\"text\":" + json_quote(prompt.echo + choice.text);

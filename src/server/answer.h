@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/http_error.h"
+#include "server/identity.h"
 #include "server/request_parser.h"
 #include "stoker/engine.h"
 
@@ -30,6 +31,7 @@ struct AnswerHead {
   bool echo = false;
   bool has_answer = true;
   bool include_reasoning = true;
+  bool names_tool = false;
   bool return_token_ids = false;
   bool tokens_as_ids = false;
 };
@@ -80,6 +82,9 @@ class Answer {
   void fail(const std::optional<Error>& error, std::string& out);
   void append_delta(Choice& choice, const char* member, const std::string& text,
                     std::string& out) const;
+  void append_calls(Choice& choice, const std::vector<CallPiece>& pieces, std::string& out);
+  std::string calls_json(const Choice& choice) const;
+  std::string finish_members(const Finish& finish) const;
   void append_end(Choice& choice, const std::string& text, std::string& out) const;
   void append_chunk(Choice& choice, const std::string& content, const std::string& end,
                     std::string& out) const;
@@ -97,6 +102,7 @@ class Answer {
   size_t num_running_ = 0;
   Timings timings_;
   FinishReason reason_ = FinishReason::kCancelled;
+  IdSource call_ids_;
   std::optional<HttpError> error_;
 };
 

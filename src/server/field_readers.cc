@@ -409,6 +409,27 @@ Result<void> read_include_reasoning(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_parallel_tool_calls(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.chat.parallel_tool_calls, bool_of(value, "parallel_tool_calls"));
+  return {};
+}
+
+Result<void> read_drop_thinking(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(const bool drop, bool_of(value, "drop_thinking"));
+  draft.chat.keep_reasoning = !drop;
+  return {};
+}
+
+Result<void> read_continue_final_message(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.continue_final_message, bool_of(value, "continue_final_message"));
+  return {};
+}
+
+Result<void> read_add_generation_prompt(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.add_generation_prompt, bool_of(value, "add_generation_prompt"));
+  return {};
+}
+
 // What vLLM's clients say there of thinking. Other arguments are of other templates.
 Result<void> read_template_kwargs(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("chat_template_kwargs", "an object", value);

@@ -49,6 +49,12 @@ Result<void> read_add_special_tokens(const Json& value, RequestDraft& draft);
 Result<void> read_return_token_ids(const Json& value, RequestDraft& draft);
 Result<void> read_tokens_as_ids(const Json& value, RequestDraft& draft);
 Result<void> read_include_reasoning(const Json& value, RequestDraft& draft);
+Result<void> read_tools(const Json& value, RequestDraft& draft);
+Result<void> read_tool_choice(const Json& value, RequestDraft& draft);
+Result<void> read_parallel_tool_calls(const Json& value, RequestDraft& draft);
+Result<void> read_drop_thinking(const Json& value, RequestDraft& draft);
+Result<void> read_continue_final_message(const Json& value, RequestDraft& draft);
+Result<void> read_add_generation_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_template_kwargs(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
 

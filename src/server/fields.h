@@ -26,6 +26,8 @@ struct RequestDraft {
   std::optional<bool> template_thinking;       ///< of chat_template_kwargs,
   std::optional<std::string> template_effort;  ///< and the effort
   bool has_stream_options = false;
+  bool continue_final_message = false;
+  std::optional<bool> add_generation_prompt;
 };
 
 /// Reads the value of a field into the draft; never called with null. Errors: kInvalidArgument,

@@ -1,5 +1,5 @@
-// Reads `messages`: roles, text content, old reasoning. What the prompt format has beyond text is
-// refused by name.
+// Reads `messages`: roles, text content, old reasoning, calls and their results. What the prompt
+// format has beyond that is refused by name.
 #include <algorithm>
 #include <iterator>
 
@@ -9,9 +9,8 @@
 namespace stoker {
 namespace {
 
-constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant",
-                                       "latest_reminder"};
-constexpr std::string_view kUnsupportedRoles[] = {"tool", "function"};
+constexpr std::string_view kRoles[] = {"system", "developer", "user",           "assistant",
+                                       "tool",   "function",  "latest_reminder"};
 
 // Members of a message that change the prompt, and are not built. Their values that change nothing.
 struct MessageMember {
@@ -19,9 +18,7 @@ struct MessageMember {
   bool (*is_neutral)(const Json& value);
 };
 constexpr MessageMember kUnsupportedMembers[] = {
-    {"tool_calls", [](const Json& v) { return v.is_array() && v.items().empty(); }},
     {"function_call", [](const Json&) { return false; }},
-    {"prefix", [](const Json& v) { return v.is_bool() && !v.as_bool(); }},
     {"task", [](const Json&) { return false; }},
 };
 
@@ -41,9 +38,10 @@ Result<std::string> read_role(const Json& message, const std::string& param) {
   }
   const std::string& name = role->as_string();
   if (contains(kRoles, name)) return name;
-  if (contains(kUnsupportedRoles, name)) return not_supported(param, "the role " + name + " is");
   return Error{ErrorCode::kInvalidArgument,
-               param + ": expected system, developer, user, assistant or latest_reminder, found " +
+               param +
+                   ": expected system, developer, user, assistant, tool or latest_reminder, "
+                   "found " +
                    json_quote(name.substr(0, 40)),
                param};
 }
@@ -94,6 +92,59 @@ Result<std::string> read_reasoning(const Json& message, const std::string& param
   return text;
 }
 
+// A call of an assistant's message. Arguments may be an object, which is what its text says.
+Result<ToolCall> read_call(const Json& json, const std::string& param) {
+  if (!json.is_object()) return wrong_value(param, "an object", json);
+  ToolCall call;
+  const Json* id = json.find("id");
+  if (id != nullptr && !id->is_null()) {
+    if (!id->is_string()) return wrong_value(param + ".id", "a string", *id);
+    call.id = id->as_string();
+  }
+  const Json* function = json.find("function");
+  if (function == nullptr || !function->is_object())
+    return wrong_value(param + ".function", "an object", function == nullptr ? Json() : *function);
+  const Json* name = function->find("name");
+  if (name == nullptr || !name->is_string())
+    return wrong_value(param + ".function.name", "a string", name == nullptr ? Json() : *name);
+  call.name = name->as_string();
+  const Json* arguments = function->find("arguments");
+  if (arguments == nullptr || arguments->is_null()) return call;
+  if (!arguments->is_string() && !arguments->is_object())
+    return wrong_value(param + ".function.arguments", "a string of JSON", *arguments);
+  call.arguments = arguments->is_string() ? arguments->as_string() : arguments->dump();
+  return call;
+}
+
+Result<std::vector<ToolCall>> read_calls(const Json& message, const std::string& param) {
+  std::vector<ToolCall> calls;
+  const Json* value = message.find("tool_calls");
+  if (value == nullptr || value->is_null()) return calls;
+  if (!value->is_array()) return wrong_value(param, "an array of calls", *value);
+  for (size_t i = 0; i < value->items().size(); ++i) {
+    TRY_ASSIGN(ToolCall call, read_call(value->items()[i], param + "[" + std::to_string(i) + "]"));
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+Result<std::string> read_call_id(const Json& message, const std::string& param) {
+  const Json* id = message.find("tool_call_id");
+  if (id == nullptr || id->is_null()) return std::string();
+  if (!id->is_string()) return wrong_value(param, "a string", *id);
+  return id->as_string();
+}
+
+// Whether the answer goes on with this message.
+Result<bool> read_prefix(const Json& message, bool is_last, const std::string& param) {
+  const Json* prefix = message.find("prefix");
+  if (prefix == nullptr || prefix->is_null()) return false;
+  if (!prefix->is_bool()) return wrong_value(param, "a boolean", *prefix);
+  if (prefix->as_bool() && !is_last)
+    return wrong_value(param, "false, since this is not the last message", *prefix);
+  return prefix->as_bool();
+}
+
 Result<Message> read_message(const Json& json, const std::string& param) {
   if (!json.is_object()) return wrong_value(param, "an object", json);
   Message message;
@@ -105,6 +156,8 @@ Result<Message> read_message(const Json& json, const std::string& param) {
   }
   TRY_ASSIGN(message.content, read_content(json, param + ".content"));
   TRY_ASSIGN(message.reasoning_content, read_reasoning(json, param));
+  TRY_ASSIGN(message.tool_calls, read_calls(json, param + ".tool_calls"));
+  TRY_ASSIGN(message.tool_call_id, read_call_id(json, param + ".tool_call_id"));
   return message;
 }
 
@@ -116,8 +169,11 @@ Result<void> read_messages(const Json& value, RequestDraft& draft) {
   }
   draft.chat.messages.clear();
   for (size_t i = 0; i < value.items().size(); ++i) {
-    TRY_ASSIGN(Message message,
-               read_message(value.items()[i], "messages[" + std::to_string(i) + "]"));
+    const std::string param = "messages[" + std::to_string(i) + "]";
+    const Json& json = value.items()[i];
+    TRY_ASSIGN(Message message, read_message(json, param));
+    TRY_ASSIGN(draft.chat.continue_last,
+               read_prefix(json, i + 1 == value.items().size(), param + ".prefix"));
     draft.chat.messages.push_back(std::move(message));
   }
   return {};

@@ -101,6 +101,19 @@ Result<void> combine_lengths(RequestDraft& draft) {
   return {};
 }
 
+// Whether the answer goes on with the last message.
+Result<void> combine_continuation(RequestDraft& draft) {
+  if (draft.continue_final_message && draft.add_generation_prompt.value_or(false))
+    return contradiction("continue_final_message",
+                         "expected false with add_generation_prompt: true, found true");
+  if (!draft.continue_final_message && !draft.chat.continue_last &&
+      !draft.add_generation_prompt.value_or(true))
+    return contradiction("add_generation_prompt",
+                         "expected true, or continue_final_message: true, found false");
+  draft.chat.continue_last = draft.chat.continue_last || draft.continue_final_message;
+  return {};
+}
+
 // chat_template_kwargs, where the fields of their own do not say it.
 void combine_thinking(RequestDraft& draft) {
   if (!draft.chat.thinking && draft.template_thinking)
@@ -114,7 +127,9 @@ Result<void> combine(RequestDraft& draft) {
     return contradiction("stream_options", "only with stream: true");
   if (auto combined = combine_lengths(draft); !combined) return combined;
   if (auto combined = combine_logprobs(draft); !combined) return combined;
+  if (auto combined = combine_continuation(draft); !combined) return combined;
   combine_thinking(draft);
+  draft.parsed.names_tool = draft.chat.tool_choice.kind == ToolChoice::Kind::kNamed;
   for (auto& prompt : draft.prompts) {
     if (auto* text = std::get_if<TextPrompt>(&prompt)) text->add_bos = draft.add_special_tokens;
   }

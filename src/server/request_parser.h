@@ -26,6 +26,7 @@ struct ParsedRequest {
   bool echo = false;              ///< the prompt in front of the answer
   bool has_answer = true;         ///< false: the prompt alone is scored (max_tokens 0, with echo)
   bool include_reasoning = true;  ///< of a chat
+  bool names_tool = false;        ///< tool_choice is a tool
   bool return_token_ids = false;  ///< of prompt and answer
   bool tokens_as_ids = false;     ///< in log-probabilities "token_id:7" for the text of 7
   bool stream = false;

@@ -220,16 +220,40 @@ TEST(RequestParser, ChatFields) {
       {R"("top_logprobs":0)", nullptr},
       {R"("top_logprobs":3)", "top_logprobs"},
       {R"("tools":[])", nullptr},
-      {R"("tools":[{"type":"function"}])", "tools"},
+      {R"("tools":[{"type":"function"}])", "tools[0].function"},
+      {R"("tools":{})", "tools"},
+      {R"("tools":[7])", "tools[0]"},
+      {R"("tools":[{"function":{"name":"f"}}])", "tools[0].type"},
+      {R"("tools":[{"type":"web_search"}])", "tools[0].type"},
+      {R"("tools":[{"type":"function","function":{}}])", "tools[0].function.name"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}])", nullptr},
+      {R"("tools":[{"type":"function","function":{"name":"f","description":1}}])",
+       "tools[0].function.description"},
+      {R"("tools":[{"type":"function","function":{"name":"f","parameters":"{}"}}])",
+       "tools[0].function.parameters"},
+      {R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])",
+       "tools[0].function.strict"},
       {R"("tool_choice":"none")", nullptr},
-      {R"("tool_choice":"required")", "tool_choice"},
+      {R"("tool_choice":"required")", nullptr},
+      {R"("tool_choice":"some")", "tool_choice"},
+      {R"("tool_choice":7)", "tool_choice"},
+      {R"("tool_choice":{"type":"function","function":{"name":"f"}})", nullptr},
+      {R"("tool_choice":{"type":"function","function":{}})", "tool_choice.function.name"},
+      {R"("tool_choice":{"type":"allowed_tools"})", "tool_choice.type"},
+      {R"("parallel_tool_calls":false)", nullptr},
+      {R"("parallel_tool_calls":1)", "parallel_tool_calls"},
+      {R"("drop_thinking":false)", nullptr},
+      {R"("clear_thinking":1)", "drop_thinking"},
+      {R"("continue_final_message":true,"add_generation_prompt":false)", nullptr},
+      {R"("continue_final_message":true,"add_generation_prompt":true)", "continue_final_message"},
       {R"("functions":[{}])", "functions"},
       {R"("include_reasoning":false)", nullptr},
       {R"("include_reasoning":0)", "include_reasoning"},
       {R"("echo":true)", "echo"},
       {R"("add_special_tokens":true)", "add_special_tokens"},
       {R"("add_generation_prompt":false)", "add_generation_prompt"},
-      {R"("continue_final_message":true)", "continue_final_message"},
+      {R"("continue_final_message":true)", nullptr},
+      {R"("continue_final_message":1)", "continue_final_message"},
       {R"("chat_template_kwargs":{})", nullptr},
       {R"("chat_template_kwargs":{"thinking":true,"enable_thinking":true,"x":1})", nullptr},
       {R"("chat_template_kwargs":{"thinking":true,"enable_thinking":false})",
@@ -377,8 +401,21 @@ TEST(RequestParser, Messages) {
       {R"([{"content":"a"}])", "messages[0].role"},
       {R"([{"role":5}])", "messages[0].role"},
       {R"([{"role":"king"}])", "messages[0].role"},
-      {R"([{"role":"user"},{"role":"tool","content":"x"}])", "messages[1].role"},
-      {R"([{"role":"function","content":"x"}])", "messages[0].role"},
+      {R"([{"role":"user"},{"role":"tool","content":"x","tool_call_id":"c"}])", nullptr},
+      {R"([{"role":"function","content":"x"}])", nullptr},
+      {R"([{"role":"tool","tool_call_id":1}])", "messages[0].tool_call_id"},
+      {R"([{"role":"assistant","tool_calls":[{"id":"a","type":"function",
+          "function":{"name":"f","arguments":"{}"}}]}])",
+       nullptr},
+      {R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}])",
+       nullptr},
+      {R"([{"role":"assistant","tool_calls":{}}])", "messages[0].tool_calls"},
+      {R"([{"role":"assistant","tool_calls":[7]}])", "messages[0].tool_calls[0]"},
+      {R"([{"role":"assistant","tool_calls":[{"id":1}]}])", "messages[0].tool_calls[0].id"},
+      {R"([{"role":"assistant","tool_calls":[{"function":{}}]}])",
+       "messages[0].tool_calls[0].function.name"},
+      {R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":7}}]}])",
+       "messages[0].tool_calls[0].function.arguments"},
       {R"([{"role":"user","content":5}])", "messages[0].content"},
       {R"([{"role":"user","content":{"type":"text"}}])", "messages[0].content"},
       {R"([{"role":"user","content":["a"]}])", "messages[0].content[0]"},
@@ -388,8 +425,10 @@ TEST(RequestParser, Messages) {
        "messages[0].content[1]"},
       {R"([{"role":"user","content":[{"type":"input_audio"}]}])", "messages[0].content[0]"},
       {R"([{"role":"user","content":[{"type":"poem"}]}])", "messages[0].content[0]"},
-      {R"([{"role":"assistant","tool_calls":[{}]}])", "messages[0].tool_calls"},
-      {R"([{"role":"assistant","prefix":true}])", "messages[0].prefix"},
+      {R"([{"role":"assistant","tool_calls":[{}]}])", "messages[0].tool_calls[0].function"},
+      {R"([{"role":"assistant","prefix":true}])", nullptr},
+      {R"([{"role":"assistant","prefix":1}])", "messages[0].prefix"},
+      {R"([{"role":"assistant","prefix":true},{"role":"user"}])", "messages[0].prefix"},
       {R"([{"role":"assistant","function_call":{}}])", "messages[0].function_call"},
       {R"([{"role":"assistant","reasoning":5}])", "messages[0].reasoning"},
   };
@@ -465,6 +504,39 @@ TEST(RequestParser, TemplateArgumentsStandBehindTheFieldsOfTheirOwn) {
                  R"("chat_template_kwargs":{"thinking":false,"reasoning_effort":"max"})");
   EXPECT_EQ(chat.thinking, "enabled");
   EXPECT_EQ(chat.reasoning_effort, "low");
+}
+
+TEST(RequestParser, ToolsAndTheirResultsAreSubmitted) {
+  const auto parsed = parse_request(Route::kChat, R"({"messages":[
+      {"role":"user","content":"q"},
+      {"role":"assistant","tool_calls":[{"id":"c1","type":"function",
+          "function":{"name":"f","arguments":{"b":1,"a":[2.50]}}}]},
+      {"role":"tool","tool_call_id":"c1","content":"r"},
+      {"role":"assistant","content":"So","prefix":true}],
+      "tools":[{"type":"function","function":{"name":"f","description":"d","strict":true,
+          "parameters":{"type":"object","z":1e2,"a":-0}}},
+          {"type":"function","function":{"name":"g"}}],
+      "tool_choice":{"type":"function","function":{"name":"g"}},
+      "parallel_tool_calls":false,"drop_thinking":false})",
+                                    kNames);
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_TRUE(parsed->names_tool);
+  const auto& chat = std::get<ChatPrompt>(parsed->requests.front().prompt);
+  ASSERT_EQ(chat.messages.size(), 4U);
+  ASSERT_EQ(chat.messages[1].tool_calls.size(), 1U);
+  EXPECT_EQ(chat.messages[1].tool_calls[0].id, "c1");
+  EXPECT_EQ(chat.messages[1].tool_calls[0].arguments, R"({"b":1,"a":[2.50]})");
+  EXPECT_EQ(chat.messages[2].tool_call_id, "c1");
+  EXPECT_TRUE(chat.continue_last);
+  EXPECT_TRUE(chat.keep_reasoning);
+  EXPECT_FALSE(chat.parallel_tool_calls);
+  ASSERT_EQ(chat.tools.size(), 2U);
+  EXPECT_EQ(chat.tools[0].description, "d");
+  EXPECT_EQ(chat.tools[0].parameters, R"({"type":"object","z":1e2,"a":1.50})");
+  EXPECT_TRUE(chat.tools[0].strict);
+  EXPECT_FALSE(chat.tools[1].parameters.has_value());
+  EXPECT_EQ(chat.tool_choice.kind, ToolChoice::Kind::kNamed);
+  EXPECT_EQ(chat.tool_choice.name, "g");
 }
 
 TEST(RequestParser, APromptMayBeScoredAlone) {

@@ -73,7 +73,7 @@ Json card(const ModelInfo& model, const std::string& name, int64_t created) {
   Json capabilities = Json::object();
   capabilities.set("text", Json::boolean(model.has_text));
   capabilities.set("image", Json::boolean(false));
-  capabilities.set("tools", Json::boolean(false));
+  capabilities.set("tools", Json::boolean(model.has_chat));
   capabilities.set("reasoning", Json::boolean(model.has_chat));
   Json out = Json::object();
   out.set("id", Json::string(name));

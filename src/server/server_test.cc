@@ -212,7 +212,7 @@ TEST_F(ServerTest, Models) {
   const std::string card =
       R"(,"object":"model","created":0,"owned_by":"stoker","root":"/models/scripted","parent":null,)"
       R"("max_model_len":4096,"permission":[],)"
-      R"("capabilities":{"text":true,"image":false,"tools":false,"reasoning":true}})";
+      R"("capabilities":{"text":true,"image":false,"tools":true,"reasoning":true}})";
   EXPECT_EQ(masked(list.body), R"({"object":"list","data":[{"id":"first")" + card +
                                    R"(,{"id":"org/second")" + card + "]}");
   EXPECT_EQ(masked(ask(get("/v1/models/org/second")).body), R"({"id":"org/second")" + card);

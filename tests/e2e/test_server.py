@@ -110,7 +110,7 @@ def test_ids_as_prompt(server):
     ("/v1/completions", {"prompt": [1] * 4000, "max_tokens": 200}, 400, "max_tokens"),
     ("/v1/completions", {}, 400, "prompt"),
     ("/v1/completions", {"prompt": "a", "model": "another"}, 404, "model"),
-    ("/v1/chat/completions", dict(QUESTION, tools=[{"type": "function", "function": {"name": "f"}}]), 400, "tools"),
+    ("/v1/chat/completions", dict(QUESTION, tools=[{"type": "function", "function": {"name": "no good"}}]), 400, "tools[0].function.name"),
     ("/v1/chat/completions", {"messages": [{"role": "robot", "content": "a"}]}, 400, "messages[0].role"),
     ("/v1/chat/completions", {"messages": []}, 400, "messages"),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 5000}]}, 400, "messages"),

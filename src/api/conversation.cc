@@ -1,0 +1,88 @@
+#include "api/conversation.h"
+
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "base/json.h"
+#include "base/try.h"
+
+namespace stoker {
+namespace {
+
+chat::Message message_of(Message& message) {
+  chat::Message out{std::move(message.role),
+                    {std::make_move_iterator(message.content.begin()),
+                     std::make_move_iterator(message.content.end())},
+                    std::move(message.reasoning_content)};
+  for (ToolCall& call : message.tool_calls)
+    out.tool_calls.push_back({std::move(call.id), std::move(call.name), std::move(call.arguments)});
+  out.tool_call_id = std::move(message.tool_call_id);
+  return out;
+}
+
+Result<chat::Tool> tool_of(Tool& tool, const std::string& field) {
+  chat::Tool out{std::move(tool.name), std::move(tool.description), {}, tool.strict};
+  if (!tool.parameters) return out;
+  auto schema = Json::parse(*tool.parameters);
+  if (!schema) return invalid(field + ".parameters", schema.error().message);
+  out.parameters = *std::move(schema);
+  return out;
+}
+
+chat::ToolChoice choice_of(ToolChoice& choice) {
+  constexpr chat::ToolChoice::Kind kKinds[] = {
+      chat::ToolChoice::Kind::kAuto, chat::ToolChoice::Kind::kNone,
+      chat::ToolChoice::Kind::kRequired, chat::ToolChoice::Kind::kNamed};
+  return {kKinds[static_cast<size_t>(choice.kind)], std::move(choice.name)};
+}
+
+ReplyStart start_of(chat::ReplyStart start) {
+  switch (start) {
+    case chat::ReplyStart::kReasoningLead:
+      return ReplyStart::kThinking;
+    case chat::ReplyStart::kReasoning:
+      return ReplyStart::kOpenThinking;
+    case chat::ReplyStart::kContentLead:
+      return ReplyStart::kChat;
+    case chat::ReplyStart::kContent:
+      return ReplyStart::kOpenChat;
+    case chat::ReplyStart::kCalls:
+      break;
+  }
+  return ReplyStart::kCalls;
+}
+
+}  // namespace
+
+Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const chat::Encoder& encoder) {
+  chat::Conversation conversation;
+  for (Message& message : prompt.messages) conversation.messages.push_back(message_of(message));
+  for (size_t i = 0; i < prompt.tools.size(); ++i) {
+    TRY_ASSIGN(chat::Tool tool, tool_of(prompt.tools[i], "tools[" + std::to_string(i) + "]"));
+    conversation.tools.push_back(std::move(tool));
+  }
+  const ToolChoice::Kind kind = prompt.tool_choice.kind;
+  ReplyFormat reply;
+  reply.one_call = !prompt.parallel_tool_calls;
+  if (kind == ToolChoice::Kind::kNamed) reply.only_tool = prompt.tool_choice.name;
+  conversation.thinking = std::move(prompt.thinking);
+  conversation.reasoning_effort = std::move(prompt.reasoning_effort);
+  conversation.keep_reasoning = prompt.keep_reasoning;
+  conversation.tool_choice = choice_of(prompt.tool_choice);
+  conversation.continue_last = prompt.continue_last;
+  TRY_ASSIGN(chat::Prompt encoded, encoder.encode(conversation));
+  const bool is_forced = kind == ToolChoice::Kind::kRequired || kind == ToolChoice::Kind::kNamed;
+  if (is_forced && encoded.start != chat::ReplyStart::kCalls) {
+    return Error{ErrorCode::kUnsupported,
+                 "tool_choice: a call behind reasoning cannot be required yet: expected auto or "
+                 "none, or thinking switched off",
+                 "tool_choice"};
+  }
+  reply.start = start_of(encoded.start);
+  reply.has_calls = encoded.has_calls;
+  if (!reply.has_calls) reply = ReplyFormat{reply.start};
+  return EncodedPrompt{std::move(encoded.ids), "messages", std::move(reply)};
+}
+
+}  // namespace stoker
