@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -153,6 +154,14 @@ std::vector<size_t> unpaired_surrogates(std::string_view text) {
     at += unit < 0 ? 2 : 6;
   }
   return places;
+}
+
+// How many bytes in front are ASCII that stands in a string of JSON as it is.
+size_t num_plain_ascii(std::string_view text) {
+  const auto* end = std::find_if(text.begin(), text.end(), [](char c) {
+    return static_cast<signed char>(c) < 0x20 || c == '"' || c == '\\';
+  });
+  return static_cast<size_t>(end - text.begin());
 }
 
 template <class Value>
@@ -349,6 +358,11 @@ std::string json_quote(std::string_view text) {
   std::string out = "\"";
   out.reserve(text.size() + 2);
   for (size_t at = 0; at < text.size();) {
+    if (const size_t plain = num_plain_ascii(text.substr(at)); plain > 0) {
+      out += text.substr(at, plain);
+      at += plain;
+      continue;
+    }
     const CodePoint c = decode_utf8(text, at);
     switch (c.value) {
       case '"':

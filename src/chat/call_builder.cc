@@ -15,8 +15,12 @@ bool is_json(std::string_view text) {
   return !text.starts_with(kByteOrderMark) && Json::parse(text, kValueLimits).has_value();
 }
 
-// The escape of a byte that may not stand in a string of JSON, or nothing. Other than json_quote it
-// needs no whole characters.
+// Whether a byte may not stand in a string of JSON. Other than json_quote this needs no whole
+// characters.
+bool is_escaped(char c) {
+  return c == '"' || c == '\\' || static_cast<uint8_t>(c) < 0x20;
+}
+
 std::string escape_of(char c) {
   switch (c) {
     case '"':
@@ -36,7 +40,6 @@ std::string escape_of(char c) {
     default:
       break;
   }
-  if (static_cast<uint8_t>(c) >= 0x20) return {};
   constexpr char kHex[] = "0123456789abcdef";
   return {'\\', 'u', '0', '0', kHex[c >> 4], kHex[c & 15]};
 }
@@ -57,10 +60,9 @@ void CallBuilder::add(std::string_view json, std::vector<Delta>& out) {
 void CallBuilder::add_escaped(std::string_view text, std::vector<Delta>& out) {
   size_t raw = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    const std::string escape = escape_of(text[i]);
-    if (escape.empty()) continue;
+    if (!is_escaped(text[i])) continue;
     add(text.substr(raw, i - raw), out);
-    add(escape, out);
+    add(escape_of(text[i]), out);
     raw = i + 1;
   }
   if (raw < text.size()) add(text.substr(raw), out);

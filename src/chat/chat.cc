@@ -15,6 +15,11 @@ constexpr int32_t kAbsent = -1;
 
 }  // namespace
 
+Encoder::Encoder(const Tokenizer& tokenizer, const Ids& ids)
+    : tokenizer_(&tokenizer),
+      ids_(ids),
+      end_of_turn_(tokenizer.added_token("<|EOT|>").value_or(kAbsent)) {}
+
 Result<Encoder> Encoder::create(const Tokenizer& tokenizer) {
   Ids ids{};
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -59,10 +64,15 @@ Result<Prompt> Encoder::encode(const Conversation& conversation) const {
 bool Encoder::is_hidden(int32_t id) const {
   if (id < 0 || id >= tokenizer_->size()) return true;
   const auto* known = std::find(ids_.begin(), ids_.end(), id);
-  if (known == ids_.end()) return tokenizer_->is_special(id);
-  const auto control = static_cast<Control>(known - ids_.begin());
-  return control < Control::kRef && control != Control::kThink && control != Control::kEndOfThink &&
-         control != Control::kDsml;
+  if (known != ids_.end()) {
+    const auto control = static_cast<Control>(known - ids_.begin());
+    return control < Control::kRef && control != Control::kThink &&
+           control != Control::kEndOfThink && control != Control::kDsml;
+  }
+  if (id == end_of_turn_ || tokenizer_->is_special(id)) return true;
+  // What the vendor's services use among themselves: tasks, search, images, tables.
+  return id > this->id(Control::kLatestReminder) &&
+         tokenizer_->added_token(tokenizer_->symbol(id)) == id;
 }
 
 }  // namespace stoker::chat

@@ -43,18 +43,20 @@ class Encoder {
   int32_t end_of_thinking() const { return id(Control::kEndOfThink); }  ///< </think>
 
   /// Whether an id has no place in the text of a reply: the template's control tokens except
-  /// <think>, </think> and the tag mark, which the reply's parser reads, special tokens except
-  /// grounding, which clients read, and ids that the tokenizer does not have. Any id.
+  /// <think>, </think> and the tag mark, which the reply's parser reads; <|EOT|>; special tokens
+  /// and the vendor's own behind <｜latest_reminder｜>, both except grounding, which clients read;
+  /// and ids that the tokenizer does not have. Any id.
   bool is_hidden(int32_t id) const;
 
  private:
   using Ids = std::array<int32_t, kControlSpellings.size()>;
 
-  Encoder(const Tokenizer& tokenizer, const Ids& ids) : tokenizer_(&tokenizer), ids_(ids) {}
+  Encoder(const Tokenizer& tokenizer, const Ids& ids);
   int32_t id(Control control) const { return ids_[static_cast<size_t>(control)]; }
 
   const Tokenizer* tokenizer_;
-  Ids ids_;  // in the order of Control; kAbsent where the tokenizer has no such token
+  Ids ids_;              // in the order of Control; kAbsent where the tokenizer has no such token
+  int32_t end_of_turn_;  // <|EOT|> or kAbsent
 };
 
 }  // namespace stoker::chat

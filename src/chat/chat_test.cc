@@ -166,10 +166,11 @@ TEST_F(ChatTest, ErrorsOfRenderingAreHandedOn) {
 TEST_F(ChatTest, HiddenIds) {
   for (const auto* spelling :
        {"<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>", "<｜System｜>",
-        "<｜User｜>", "<｜Assistant｜>", "<｜latest_reminder｜>", "<｜deepseek_image｜>"}) {
+        "<｜User｜>", "<｜Assistant｜>", "<｜latest_reminder｜>", "<｜deepseek_image｜>", "<|EOT|>",
+        "<｜action｜>"}) {
     EXPECT_TRUE(encoder->is_hidden(added(spelling))) << spelling;
   }
-  for (const auto* spelling : {"<think>", "</think>", "｜DSML｜"}) {  // the parser reads them
+  for (const auto* spelling : {"<think>", "</think>", "｜DSML｜", "<｜fim▁hole｜>"}) {
     EXPECT_FALSE(encoder->is_hidden(added(spelling))) << spelling;
   }
   EXPECT_FALSE(encoder->is_hidden(tokenizer->encode("a", kIgnore)[0]));

@@ -102,7 +102,6 @@ void append_number(std::string& out, std::string_view text) {
 
 }  // namespace
 
-// NOLINTNEXTLINE(misc-no-recursion): as deep as the value, which its parser bounds
 void append_python_json(std::string& out, const Json& value) {
   const char* separator = "";
   switch (value.kind()) {

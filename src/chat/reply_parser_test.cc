@@ -337,6 +337,34 @@ TEST(ReplyParser, AccountOfBytes) {
   EXPECT_EQ(reply.parts, expected);
 }
 
+TEST(ReplyParser, OutputMayBeTakenAfterEachPush) {
+  const std::string text = "r\n</think>c\n" + block(invoke("f", parameter("k", "v")));
+  ReplyParser parser(kThinking);
+  size_t begin = 0;
+  std::string shown;
+  std::string arguments;
+  for (size_t n = 0; n <= text.size(); ++n) {
+    ReplyOutput out;
+    if (n < text.size()) {
+      parser.push(text.substr(n, 1), out);
+    } else {
+      parser.finish(ReplyEnd::kEndOfText, out);
+    }
+    for (const PartRange& range : out.parts) {
+      ASSERT_GT(range.end, begin);
+      if (range.is_text) shown += text.substr(begin, range.end - begin);
+      begin = range.end;
+    }
+    ASSERT_EQ(parser.num_settled(), begin);
+    for (const Delta& delta : out.deltas) {
+      if (delta.kind == DeltaKind::kCallArguments) arguments += delta.text;
+    }
+  }
+  EXPECT_EQ(begin, text.size());
+  EXPECT_EQ(shown, "rc");
+  EXPECT_EQ(arguments, R"({"k": "v"})");
+}
+
 // What is out after a text while more may come.
 struct HeldBack {
   ReplyOptions options;
