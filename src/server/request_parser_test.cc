@@ -514,7 +514,7 @@ TEST(RequestParser, ToolsAndTheirResultsAreSubmitted) {
       {"role":"tool","tool_call_id":"c1","content":"r"},
       {"role":"assistant","content":"So","prefix":true}],
       "tools":[{"type":"function","function":{"name":"f","description":"d","strict":true,
-          "parameters":{"type":"object","z":1e2,"a":-0}}},
+          "parameters":{"type":"object","z":1e2,"a":1.50}}},
           {"type":"function","function":{"name":"g"}}],
       "tool_choice":{"type":"function","function":{"name":"g"}},
       "parallel_tool_calls":false,"drop_thinking":false})",
