@@ -12,6 +12,7 @@ void Chart::reset(StateId state) {
 }
 
 void Chart::cut(size_t position) {
+  if (position == this->position() && items_.size() == positions_.back().items) return;
   positions_.resize(position - first_position_ + 1);
   const Position& last = positions_.back();
   items_.resize(last.items);
@@ -31,22 +32,24 @@ void Chart::forget(size_t position) {
 
 bool Chart::push(uint8_t byte) {
   const size_t begin = items_.size();
-  ends_ = false;
   overflowed_ = false;
+  const std::span<const Item> here = items();
+  if (here.size() == 1) {
+    // One reading, nothing called and nothing ended: nearly all bytes.
+    const Item item = here[0];
+    if (!automaton_->first(item.state)[byte]) return false;
+    const StateId next = automaton_->step(item.state, byte);
+    if (next != kDead && automaton_->calls(item.state).empty() && !automaton_->accepts(next)) {
+      items_.push_back({next, item.frame});
+      Position position = positions_.back();
+      ++position.items;
+      position.ends = false;
+      positions_.push_back(position);
+      return true;
+    }
+  }
+  ends_ = false;
   if (step_items(byte) && close(begin)) return finish_position(begin);
-  overflowed_ = true;
-  cut(position());
-  return false;
-}
-
-bool Chart::push_returns(FrameId frame) {
-  const size_t begin = items_.size();
-  ends_ = false;
-  overflowed_ = false;
-  bool fits = true;
-  for (uint32_t at = frames_[frame].last_return; at != 0; at = returns_[at - 1].next)
-    fits = fits && add_item(returns_[at - 1].to, returns_[at - 1].frame, begin);
-  if (fits && close(begin)) return finish_position(begin);
   overflowed_ = true;
   cut(position());
   return false;

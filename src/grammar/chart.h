@@ -33,9 +33,6 @@ class Chart {
   void reset(StateId state);
   /// One byte further. False: it is not allowed here, and nothing has changed.
   bool push(uint8_t byte);
-  /// One position further without a byte: to where `frame` returns to, and nowhere else. False:
-  /// that is nowhere within the grammar (kRoot), and nothing has changed.
-  bool push_returns(FrameId frame);
   /// Back to position `position`, at most the present one.
   void cut(size_t position);
   /// Forgets positions before `position` except where calls return to: they cannot be cut to any
@@ -52,6 +49,12 @@ class Chart {
   }
   /// Whether the rule that the chart began in may end here.
   bool ends() const { return positions_.back().ends; }
+  /// Calls found(state, frame) for each place that the rule of a frame returns to.
+  template <class Found>
+  void for_each_return(FrameId frame, const Found& found) const {
+    for (uint32_t at = frames_[frame].last_return; at != 0; at = returns_[at - 1].next)
+      found(returns_[at - 1].to, returns_[at - 1].frame);
+  }
   /// Whether the last push failed because of kMaxItems.
   bool overflowed() const { return overflowed_; }
 

@@ -18,6 +18,7 @@ namespace {
 #define STOKER_IPV4 "(" STOKER_BYTE "(\\." STOKER_BYTE "){3})"
 #define STOKER_LABEL "([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)"
 #define STOKER_HOST "(" STOKER_LABEL "(\\." STOKER_LABEL "){0,7})"
+#define STOKER_WORD "([A-Za-z0-9](-*[A-Za-z0-9])*)"
 #define STOKER_H16 "([0-9A-Fa-f]{1,4})"
 
 // Up to `groups` + 1 groups, or an IPv4 address behind up to `before`.
@@ -37,9 +38,10 @@ constexpr const char* kIpv6 =
                                                              "){5}::" STOKER_H16 "|(" STOKER_H16
                                                              "(:" STOKER_H16 "){0,6})?::)";
 
-// RFC 5321's dot-string, with a host name.
+// RFC 5321's dot-string, with a host name of any length.
 constexpr const char* kEmail =
-    "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" STOKER_HOST;
+    "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@" STOKER_WORD
+    "(\\." STOKER_WORD ")*";
 
 // ISO 8601 as RFC 3339 appendix A has it.
 constexpr const char* kDuration =

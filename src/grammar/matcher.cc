@@ -17,33 +17,49 @@ void Matcher::fill(std::span<uint64_t> mask) {
   CHECK(mask.size() >= vocabulary.num_words(), "a mask has a bit for each id");
   std::fill(mask.begin(), mask.end(), 0);
   const std::span<uint64_t> row = mask.first(vocabulary.num_words());
+  exits_.clear();
+  spares_.clear();
   if (!ended_) {
-    TokenMask spare;
-    for (const Chart::Item& item : chart_.items())
-      add_to(program_->mask(item.state, spare), vocabulary, row);
-    add_exits(row);
+    for (const Chart::Item& item : chart_.items()) {
+      add(with_spare([&](TokenMask& spare) -> const TokenMask& {
+            return program_->mask(item.state, spare);
+          }),
+          item.frame, row);
+    }
+  }
+  // Tokens that go on behind the end of the rule that they begin in, from where its callers go on.
+  for (size_t i = 0; i < exits_.size(); ++i) {
+    const Exit exit = exits_[i];
+    chart_.for_each_return(exit.frame, [&](StateId after, Chart::FrameId frame) {
+      add(with_spare([&](TokenMask& spare) -> const TokenMask& {
+            return program_->extension(*exit.from, after, spare);
+          }),
+          frame, row);
+    });
   }
   if (!can_end()) return;
   for (const int32_t id : vocabulary.ends())
     row[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
 }
 
-// Tokens that go on behind the end of the rule that they begin in: from where its caller goes on.
-void Matcher::add_exits(std::span<uint64_t> mask) {
-  const Vocabulary& vocabulary = program_->vocabulary();
-  TokenWalk walk(vocabulary, chart_);
-  const size_t position = chart_.position();
-  // By number: the walk adds items behind these, and takes them away again.
-  for (size_t i = 0; i < chart_.items().size(); ++i) {
-    const Chart::Item item = chart_.items()[i];
-    if (item.frame == Chart::kRoot) continue;
-    TokenMask spare;
-    const TokenMask& state_mask = program_->mask(item.state, spare);
-    if (state_mask.exits.empty() || !chart_.push_returns(item.frame)) continue;
-    const Trie& trie = state_mask.over_others ? vocabulary.others() : vocabulary.all();
-    for (const uint32_t exit : state_mask.exits) walk.add_below(trie, exit, mask);
-    chart_.cut(position);
-  }
+// What make(spare) returns; the spare stays if that is it.
+template <class Make>
+const TokenMask& Matcher::with_spare(const Make& make) {
+  TokenMask& spare = spares_.emplace_back();
+  const TokenMask& made = make(spare);
+  if (&made != &spare) spares_.pop_back();
+  return made;
+}
+
+void Matcher::add(const TokenMask& found, Chart::FrameId frame, std::span<uint64_t> row) {
+  add_to(found, program_->vocabulary(), row);
+  if (found.exits == TokenMask::kNoExits || frame == Chart::kRoot) return;
+  // Rules that begin with themselves return to their own frame.
+  const auto is_same = [&](const Exit& other) {
+    return other.frame == frame && other.from->exits == found.exits &&
+           (found.exits != TokenMask::kOwnExits || other.from->own_exits == found.own_exits);
+  };
+  if (std::none_of(exits_.begin(), exits_.end(), is_same)) exits_.push_back({&found, frame});
 }
 
 bool Matcher::accept(int32_t id) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -44,12 +45,21 @@ class Matcher {
   bool failed() const { return failed_; }
 
  private:
-  void add_exits(std::span<uint64_t> mask);
+  // What goes on behind the end of the rule of a frame.
+  struct Exit {
+    const TokenMask* from = nullptr;
+    Chart::FrameId frame = 0;
+  };
+  template <class Make>
+  const TokenMask& with_spare(const Make& make);
+  void add(const TokenMask& found, Chart::FrameId frame, std::span<uint64_t> row);
 
   std::shared_ptr<const Program> program_;
   Chart chart_;
-  std::vector<size_t> tokens_;  // positions behind the last ones
-  size_t num_forgotten_ = 0;    // accepted before these
+  std::vector<size_t> tokens_;    // positions behind the last ones
+  size_t num_forgotten_ = 0;      // accepted before these
+  std::vector<Exit> exits_;       // of a fill
+  std::deque<TokenMask> spares_;  // of a fill: masks that the program does not keep
   bool ended_ = false;
   bool failed_ = false;
 };

@@ -6,7 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <shared_mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "grammar/automaton.h"
@@ -46,16 +49,24 @@ class Program {
   /// The mask of a state; valid as long as the program and `spare`, which takes it where it is not
   /// kept.
   const TokenMask& mask(StateId state, TokenMask& spare) const;
+  /// The tokens that go on from the exits of `from` in a state, and the exits of that state's rule.
+  /// `from` has exits. Valid as mask().
+  const TokenMask& extension(const TokenMask& from, StateId state, TokenMask& spare) const;
 
   size_t num_masks() const { return num_classes_; }  ///< that can be needed
   size_t num_masks_made() const;                     ///< that are there
-  size_t memory_bytes() const;                       ///< of masks and automaton
+  size_t num_extensions() const;
+  size_t memory_bytes() const;  ///< of masks and automaton
 
  private:
   Program(Automaton automaton, std::shared_ptr<const Vocabulary> vocabulary,
           const ProgramOptions& options);
   void make_masks(size_t max_steps);
+  void make_extensions(TokenWalk& walk, size_t max_steps);
+  bool take_memory(size_t bytes) const;
+  bool keep_exits(TokenMask& mask) const;
   const TokenMask* keep(uint32_t index, TokenMask& mask) const;
+  const TokenMask* keep_extension(uint64_t key, TokenMask& mask) const;
 
   Automaton automaton_;
   std::shared_ptr<const Vocabulary> vocabulary_;
@@ -66,6 +77,11 @@ class Program {
   size_t num_classes_ = 0;
   mutable std::vector<std::atomic<const TokenMask*>> masks_;  // [classes], null: not made
   mutable std::atomic<size_t> mask_bytes_ = 0;
+  mutable std::shared_mutex mutex_;  // guards what follows; what is in there stays where it is
+  mutable std::map<ExitSet, uint32_t> exit_numbers_;  // from 1
+  mutable std::vector<const ExitSet*> exits_;         // by number, less 1
+  mutable std::unordered_map<uint64_t, std::unique_ptr<const TokenMask>>
+      extensions_;  // extension_key
 };
 
 }  // namespace stoker::grammar

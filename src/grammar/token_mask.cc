@@ -164,25 +164,47 @@ void TokenWalk::walk(const Trie& trie, uint32_t node, const Found& found) {
 
 TokenMask TokenWalk::mask_of(StateId state, PlainReach reach) {
   TokenMask mask;
-  mask.over_others = reach.exact || reach.min == kMaxPlain;
-  if (mask.over_others) mask.plain_chars = reach.min;
-  const Trie& trie = mask.over_others ? vocabulary_.others() : vocabulary_.all();
+  const bool over_others = reach.exact || reach.min == kMaxPlain;
+  if (over_others) mask.plain_chars = reach.min;
+  mask.own_exits.over_others = over_others;
   chart_.reset(state);
-  walk(trie, 0, [&](uint32_t node) {
-    const auto tokens = trie.tokens(node);
-    mask.ids.insert(mask.ids.end(), tokens.begin(), tokens.end());
-    if (chart_.ends() && trie.node(node).end > node + 1) mask.exits.push_back(node);
-  });
-  mask.exits.shrink_to_fit();
-  pack(vocabulary_, mask);
+  add_below(over_others ? vocabulary_.others() : vocabulary_.all(), 0, mask);
+  finish(mask);
   return mask;
 }
 
-void TokenWalk::add_below(const Trie& trie, uint32_t node, std::span<uint64_t> mask) {
+TokenMask TokenWalk::extension_of(const ExitSet& exits, StateId state) {
+  TokenMask mask;
+  mask.own_exits.over_others = exits.over_others;
+  chart_.reset(state);
+  const bool ends_at_once = chart_.ends();
+  for (const uint32_t node : exits.nodes) {
+    if (ends_at_once) mask.own_exits.nodes.push_back(node);
+    add_below(exits.over_others ? vocabulary_.others() : vocabulary_.all(), node, mask);
+  }
+  finish(mask);
+  return mask;
+}
+
+void TokenWalk::add_below(const Trie& trie, uint32_t node, TokenMask& mask) {
   walk(trie, node, [&](uint32_t at) {
-    for (const int32_t id : trie.tokens(at))
-      mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+    const auto tokens = trie.tokens(at);
+    mask.ids.insert(mask.ids.end(), tokens.begin(), tokens.end());
+    if (chart_.ends() && trie.node(at).end > at + 1) mask.own_exits.nodes.push_back(at);
   });
+}
+
+void TokenWalk::finish(TokenMask& mask) const {
+  // Two exits, one below the other, may lead to the same.
+  std::sort(mask.ids.begin(), mask.ids.end());
+  mask.ids.erase(std::unique(mask.ids.begin(), mask.ids.end()), mask.ids.end());
+  auto& nodes = mask.own_exits.nodes;
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  nodes.shrink_to_fit();
+  if (nodes.empty()) mask.own_exits.over_others = false;
+  mask.exits = nodes.empty() ? TokenMask::kNoExits : TokenMask::kOwnExits;
+  pack(vocabulary_, mask);
 }
 
 void add_to(const TokenMask& mask, const Vocabulary& vocabulary, std::span<uint64_t> row) {

@@ -13,16 +13,27 @@
 
 namespace stoker::grammar {
 
+/// Nodes of a tree of tokens at which a rule may end while tokens go on.
+struct ExitSet {
+  bool over_others = false;  ///< of Vocabulary::others(), else of all()
+  std::vector<uint32_t> nodes;
+
+  auto operator<=>(const ExitSet&) const = default;
+};
+
 struct TokenMask {
+  static constexpr uint32_t kNoExits = 0;
+  static constexpr uint32_t kOwnExits = UINT32_MAX;
+
   uint32_t plain_chars = 0;     ///< plain tokens of at most so many characters
   std::vector<int32_t> ids;     ///< and these; or, where they are many:
   std::vector<uint64_t> words;  ///< all allowed tokens, the plain ones too; else empty
-  bool over_others = false;     ///< `exits` are nodes of Vocabulary::others(), else of all()
-  std::vector<uint32_t> exits;
+  uint32_t exits = kNoExits;    ///< the number of the set that the program keeps; or kOwnExits:
+  ExitSet own_exits;            ///< there was no memory to keep it
 
   size_t memory_bytes() const {
     return sizeof(*this) + ids.size() * sizeof(int32_t) + words.size() * sizeof(uint64_t) +
-           exits.size() * sizeof(uint32_t);
+           own_exits.nodes.size() * sizeof(uint32_t);
   }
 };
 
@@ -42,16 +53,18 @@ class TokenWalk {
  public:
   TokenWalk(const Vocabulary& vocabulary, Chart& chart) : vocabulary_(vocabulary), chart_(chart) {}
 
-  /// The mask of a state. Leaves the chart anywhere.
+  /// The mask of a state, its exits in `own_exits`. Leaves the chart anywhere.
   TokenMask mask_of(StateId state, PlainReach reach);
-  /// Sets the bits of the tokens below `node` that the chart allows from where it stands, `node`
-  /// being there. Leaves the chart where it was.
-  void add_below(const Trie& trie, uint32_t node, std::span<uint64_t> mask);
+  /// The tokens that go on from `exits` in a state, with the exits of that state's rule in
+  /// `own_exits`. Leaves the chart anywhere.
+  TokenMask extension_of(const ExitSet& exits, StateId state);
 
   /// Nodes looked at so far.
   size_t num_steps() const { return num_steps_; }
 
  private:
+  void add_below(const Trie& trie, uint32_t node, TokenMask& mask);
+  void finish(TokenMask& mask) const;
   template <class Found>
   void walk(const Trie& trie, uint32_t node, const Found& found);
 
