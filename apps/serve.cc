@@ -12,13 +12,11 @@
 
 #include "commands.h"
 #include "common.h"
+#include "config_file.h"
 #include "server/server.h"
 
 namespace stoker {
 namespace {
-
-/// What runs when the signal to stop comes has this long to finish.
-constexpr std::chrono::seconds kShutdownGrace{10};
 
 /// Exit code of a server whose weights turned out damaged while it answered.
 constexpr int kDamagedWhileServing = 70;
@@ -35,6 +33,7 @@ struct ServeOptions {
   std::string model;
   ServerOptions server;
   EngineOptions engine;
+  int shutdown_seconds = 30;  ///< for what runs when the signal to stop comes
 };
 
 /// "2026-11-29T12:00:00.000Z"
@@ -116,14 +115,16 @@ int serve(ServeOptions options) {
   std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models)\n",
                (*engine)->model().name.c_str(), url.c_str(), url.c_str());
   wait_for_shutdown_signal();
+  const std::chrono::seconds grace(options.shutdown_seconds);
   if (const auto why = stop.get()) {
     report(*why);
-    (*server)->stop(kShutdownGrace);
+    (*server)->stop(grace);
     return kDamagedWhileServing;
   }
   std::fprintf(stderr,
-               "stoker: stopping; what runs has 10 s to finish, a second signal ends it at once\n");
-  (*server)->stop(kShutdownGrace);
+               "stoker: stopping; what runs has %d s to finish, a second signal ends it at once\n",
+               options.shutdown_seconds);
+  (*server)->stop(grace);
   return 0;
 }
 
@@ -133,6 +134,7 @@ int serve_command(const Arguments& arguments) {
   ServeOptions options;
   int port = options.server.port;
   std::vector<std::string> keys, admin_keys;
+  std::string config;  // for --help: with_config_file has taken it
   OptionParser parser("serve",
                       "Answers over HTTP, with OpenAI's interface: /v1/completions, "
                       "/v1/chat/completions, /v1/models, "
@@ -153,7 +155,13 @@ int serve_command(const Arguments& arguments) {
   parser.option("--max-requests-per-key", "N", &options.server.max_requests_per_key,
                 "Requests of a key that are answered at the same time; one more is 429 [no limit]");
   add_engine_options(parser, &options.engine);
-  if (const auto code = parser.parse(arguments)) return *code;
+  parser.option(
+      "--config", "FILE", &config,
+      "Options from a YAML file: their names without the dashes; those on the command line "
+      "come first");
+  const auto all = with_config_file(arguments);
+  if (!all) return parser.refuse(all.error().message);
+  if (const auto code = parser.parse(*all)) return *code;
   if (port < 0 || port > 65535)
     return parser.refuse("--port: expected 0 to 65535, found " + std::to_string(port));
   options.server.port = static_cast<uint16_t>(port);
@@ -163,6 +171,9 @@ int serve_command(const Arguments& arguments) {
   auto admins = read_keys(std::move(admin_keys), {"STOKER_ADMIN_API_KEY"}, "admin");
   if (!admins) return parser.refuse("--admin-api-key: " + admins.error().message);
   options.server.admin_api_keys = *std::move(admins);
+  if (options.shutdown_seconds < 0)
+    return parser.refuse("--shutdown-timeout: expected at least 0, found " +
+                         std::to_string(options.shutdown_seconds));
   if (options.server.max_requests_per_key < 0)
     return parser.refuse("--max-requests-per-key: expected at least 0, found " +
                          std::to_string(options.server.max_requests_per_key));

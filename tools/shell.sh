@@ -10,7 +10,7 @@ fail() {
 
 # Debian packages by purpose. README.md has the reason of each library.
 packages_to_run=(g++ cmake ninja-build curl ca-certificates nlohmann-json3-dev libutf8proc-dev libboost1.81-dev libedit-dev
-                 libcli11-dev libxxhash-dev libssl-dev prometheus-cpp-dev)
+                 libcli11-dev libxxhash-dev libssl-dev prometheus-cpp-dev libyaml-cpp-dev)
 packages_to_test=(git libgtest-dev libgmock-dev python3 python3-venv)
 packages_to_bench=(libbenchmark-dev)
 packages_to_check=(clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 valgrind)

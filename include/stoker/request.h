@@ -131,6 +131,18 @@ struct ChatPrompt {
 /// What is to be continued or answered.
 using Prompt = std::variant<TextPrompt, TokenPrompt, ChatPrompt>;
 
+/// The form that an answer must have: nothing else is chosen. Of a chat with thinking its content,
+/// behind the reasoning. docs/structured.md says what is supported.
+struct Structure {
+  enum class Kind { kNone, kJsonObject, kJsonSchema, kRegex, kChoice, kGrammar };
+  Kind kind = Kind::kNone;
+  std::string text = {};  ///< the schema as JSON text, the expression, or the grammar in EBNF
+  std::vector<std::string> choices = {};       ///< of kChoice
+  bool any_whitespace = true;                  ///< of JSON; false: as Python writes it
+  bool disable_additional_properties = false;  ///< of kJsonSchema: no others, unless it says so
+  bool is_shown = false;                       ///< the prompt of a chat tells the form of JSON, too
+};
+
 /// A request. Validated by Engine::submit, whose error names the field as the HTTP interface spells
 /// it.
 struct Request {
@@ -146,7 +158,8 @@ struct Request {
   std::vector<std::string> stop;
   bool include_stop_str_in_output = false;  ///< cut behind the match instead
   std::vector<int32_t> stop_token_ids;      ///< end the answer too; their text is not shown
-  bool ignore_eos = false;                  ///< the end of text is a token like others
+  Structure structure;
+  bool ignore_eos = false;  ///< the end of text is a token like others
   int32_t priority = 0;  ///< lower is served first; not 0 only with EngineOptions::use_priorities
   std::optional<std::chrono::milliseconds>
       timeout;             ///< > 0; from submission on: it then ends with kDeadlineExceeded

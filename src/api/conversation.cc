@@ -37,6 +37,20 @@ chat::ToolChoice choice_of(ToolChoice& choice) {
   return {kKinds[static_cast<size_t>(choice.kind)], std::move(choice.name)};
 }
 
+// What the prompt tells of it.
+Result<chat::ResponseFormat> format_of(const Structure& structure) {
+  chat::ResponseFormat format;
+  if (!structure.is_shown) return format;
+  if (structure.kind == Structure::Kind::kJsonObject)
+    format.kind = chat::ResponseFormat::Kind::kJsonObject;
+  if (structure.kind != Structure::Kind::kJsonSchema) return format;
+  format.kind = chat::ResponseFormat::Kind::kJsonSchema;
+  auto schema = Json::parse(structure.text);
+  if (!schema) return invalid("response_format.json_schema.schema", schema.error().message);
+  format.schema = *std::move(schema);
+  return format;
+}
+
 ReplyStart start_of(chat::ReplyStart start) {
   switch (start) {
     case chat::ReplyStart::kReasoningLead:
@@ -55,7 +69,8 @@ ReplyStart start_of(chat::ReplyStart start) {
 
 }  // namespace
 
-Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const chat::Encoder& encoder) {
+Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const Structure& structure,
+                                  const chat::Encoder& encoder) {
   chat::Conversation conversation;
   for (Message& message : prompt.messages) conversation.messages.push_back(message_of(message));
   for (size_t i = 0; i < prompt.tools.size(); ++i) {
@@ -71,18 +86,19 @@ Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const chat::Encoder& encod
   conversation.keep_reasoning = prompt.keep_reasoning;
   conversation.tool_choice = choice_of(prompt.tool_choice);
   conversation.continue_last = prompt.continue_last;
+  TRY_ASSIGN(conversation.response_format, format_of(structure));
   TRY_ASSIGN(chat::Prompt encoded, encoder.encode(conversation));
-  const bool is_forced = kind == ToolChoice::Kind::kRequired || kind == ToolChoice::Kind::kNamed;
-  if (is_forced && encoded.start != chat::ReplyStart::kCalls) {
-    return Error{ErrorCode::kUnsupported,
-                 "tool_choice: a call behind reasoning cannot be required yet: expected auto or "
-                 "none, or thinking switched off",
-                 "tool_choice"};
-  }
   reply.start = start_of(encoded.start);
   reply.has_calls = encoded.has_calls;
   if (!reply.has_calls) reply = ReplyFormat{reply.start};
-  return EncodedPrompt{std::move(encoded.ids), "messages", std::move(reply)};
+  EncodedPrompt out{std::move(encoded.ids), "messages", std::move(reply)};
+  if (!out.reply.has_calls) return out;
+  out.must_call = kind == ToolChoice::Kind::kRequired || kind == ToolChoice::Kind::kNamed;
+  for (chat::Tool& tool : conversation.tools) {
+    if (out.reply.only_tool.empty() || tool.name == out.reply.only_tool)
+      out.tools.push_back(std::move(tool));
+  }
+  return out;
 }
 
 }  // namespace stoker

@@ -9,8 +9,8 @@
 namespace stoker {
 
 /// Moves the prompt's parts out. Errors: those of chat::Encoder::encode; kInvalidArgument for
-/// parameters of a tool that are no JSON; kUnsupported for a call that is required behind
-/// reasoning.
-Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const chat::Encoder& encoder);
+/// parameters of a tool, or a schema, that are no JSON.
+Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const Structure& structure,
+                                  const chat::Encoder& encoder);
 
 }  // namespace stoker

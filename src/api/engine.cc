@@ -12,6 +12,7 @@
 #include "api/plans.h"
 #include "api/receipt.h"
 #include "api/resolve.h"
+#include "api/structure.h"
 #include "api/text_stream.h"
 #include "base/machine.h"
 #include "base/try.h"
@@ -54,6 +55,7 @@ class LocalEngine final : public Engine {
   LocalEngine(std::shared_ptr<const LoadedModel> model, std::unique_ptr<engine::StepLoop> loop,
               const EngineOptions& options)
       : model_(std::move(model)),
+        structures_(*model_),
         loop_(std::move(loop)),
         use_priorities_(options.use_priorities),
         log_(one_at_a_time(options.log)),
@@ -105,6 +107,7 @@ class LocalEngine final : public Engine {
     TRY_ASSIGN(EncodedPrompt prompt, encode_prompt(request, *model_));
     if (auto checked = resolve_lengths(request, prompt, model_->info(), tokens_of); !checked)
       return std::move(checked).error();
+    TRY_ASSIGN(tokens_of.constraint, structures_.plan(request, prompt));
     if (request.timeout) tokens_of.deadline = engine::Clock::now() + *request.timeout;
     tokens_of.prompt = prompt.ids;
     tokens_of.seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
@@ -154,6 +157,7 @@ class LocalEngine final : public Engine {
   }
 
   std::shared_ptr<const LoadedModel> model_;
+  Structures structures_;
   std::unique_ptr<engine::StepLoop> loop_;
   const bool use_priorities_;
   const LogSink log_;

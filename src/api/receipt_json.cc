@@ -67,6 +67,26 @@ class ParameterWriter {
   std::vector<Json::Member> members_;
 };
 
+// As Structure::Kind, which has none first.
+constexpr const char* kStructureNames[] = {"",      "json_object", "json_schema",
+                                           "regex", "choice",      "grammar"};
+
+Json structure_json(const Structure& structure) {
+  std::vector<Json::Member> members;
+  members.reserve(5);
+  members.emplace_back("kind", Json::string(kStructureNames[static_cast<size_t>(structure.kind)]));
+  if (!structure.text.empty()) members.emplace_back("text", Json::string(structure.text));
+  if (!structure.choices.empty()) {
+    std::vector<Json> choices;
+    for (const std::string& choice : structure.choices) choices.push_back(Json::string(choice));
+    members.emplace_back("choices", Json::array(std::move(choices)));
+  }
+  members.emplace_back("any_whitespace", Json::boolean(structure.any_whitespace));
+  members.emplace_back("disable_additional_properties",
+                       Json::boolean(structure.disable_additional_properties));
+  return Json::object(std::move(members));
+}
+
 Json parameters_json(const Request& request) {
   const SamplingParams& sampling = request.sampling;
   ParameterWriter out;
@@ -88,6 +108,8 @@ Json parameters_json(const Request& request) {
   out.add_ids("stop_token_ids", request.stop_token_ids);
   if (request.min_tokens != 0) out.add("min_tokens", Json::integer(request.min_tokens));
   out.add_true("ignore_eos", request.ignore_eos);
+  if (request.structure.kind != Structure::Kind::kNone)
+    out.add("structure", structure_json(request.structure));
   return out.take();
 }
 
@@ -217,6 +239,38 @@ Result<uint64_t> read_seed(const Json& value, const std::string& name) {
   return *seed;
 }
 
+Result<Structure::Kind> read_structure_kind(const Json& value, const std::string& name) {
+  for (size_t i = 1; i < std::size(kStructureNames); ++i) {
+    if (value.is_string() && value.as_string() == kStructureNames[i])
+      return static_cast<Structure::Kind>(i);
+  }
+  return wrong_member(name, "json_object, json_schema, regex, choice or grammar", value);
+}
+
+Result<Structure> read_structure(const Json& value, const std::string& name) {
+  if (!value.is_object()) return wrong_member(name, "an object", value);
+  Structure structure;
+  for (const auto& [member, item] : value.members()) {
+    const std::string path = name + "." + member.substr(0, kMaxShownValueBytes);
+    if (member == "kind") {
+      TRY_ASSIGN(structure.kind, read_structure_kind(item, path));
+    } else if (member == "text") {
+      TRY_ASSIGN(structure.text, read_text(item, path));
+    } else if (member == "choices") {
+      TRY_ASSIGN(structure.choices, read_texts(item, path));
+    } else if (member == "any_whitespace") {
+      TRY_ASSIGN(structure.any_whitespace, read_bool(item, path));
+    } else if (member == "disable_additional_properties") {
+      TRY_ASSIGN(structure.disable_additional_properties, read_bool(item, path));
+    } else {
+      return invalid(
+          path, "expected kind, text, choices, any_whitespace or disable_additional_properties");
+    }
+  }
+  if (structure.kind != Structure::Kind::kNone) return structure;
+  return invalid(name, "expected an object with a kind");
+}
+
 constexpr ReceiptMember kParameters[] = {
     {"seed", true, read_into<read_seed, &SamplingParams::seed>},
     {"max_tokens", true, read_into<read_int_from<1>, &Request::max_tokens>},
@@ -237,6 +291,7 @@ constexpr ReceiptMember kParameters[] = {
     {"stop_token_ids", false, read_into<read_ids, &Request::stop_token_ids>},
     {"min_tokens", false, read_into<read_int_from<0>, &Request::min_tokens>},
     {"ignore_eos", false, read_into<read_bool, &Request::ignore_eos>},
+    {"structure", false, read_into<read_structure, &Request::structure>},
 };
 
 Result<std::vector<int32_t>> read_some_ids(const Json& value, const std::string& name) {
@@ -292,6 +347,7 @@ Json reply_json(const ReplyFormat& reply) {
   Json start = Json::string(kStartNames[static_cast<size_t>(reply.start)]);
   if (!reply.has_calls) return start;
   std::vector<Json::Member> members;
+  members.reserve(4);
   members.emplace_back("start", std::move(start));
   members.emplace_back("calls", Json::boolean(true));
   if (reply.one_call) members.emplace_back("one_call", Json::boolean(true));

@@ -267,7 +267,8 @@ Result<sampling::Params> resolve_sampling(const Request& request, const LoadedMo
 
 class PromptEncoder {
  public:
-  explicit PromptEncoder(const LoadedModel& model) : model_(model) {}
+  PromptEncoder(const LoadedModel& model, const Structure& structure)
+      : model_(model), structure_(structure) {}
 
   Result<EncodedPrompt> operator()(TextPrompt& prompt) const {
     if (model_.tokenizer() == nullptr) {
@@ -291,7 +292,7 @@ class PromptEncoder {
 
   Result<EncodedPrompt> operator()(ChatPrompt& prompt) const {
     if (model_.encoder() == nullptr) return no_chat("messages");
-    return encode_chat(prompt, *model_.encoder());
+    return encode_chat(prompt, structure_, *model_.encoder());
   }
 
  private:
@@ -302,6 +303,7 @@ class PromptEncoder {
   }
 
   const LoadedModel& model_;
+  const Structure& structure_;
 };
 
 }  // namespace
@@ -321,7 +323,8 @@ SamplingParams with_defaults(SamplingParams asked, const SamplingParams& default
 }
 
 Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model) {
-  TRY_ASSIGN(EncodedPrompt prompt, std::visit(PromptEncoder(model), request.prompt));
+  TRY_ASSIGN(EncodedPrompt prompt,
+             std::visit(PromptEncoder(model, request.structure), request.prompt));
   if (auto checked = model.check_ids(prompt.ids, prompt.field); !checked)
     return std::move(checked).error();
   return prompt;

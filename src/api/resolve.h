@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/loaded_model.h"
+#include "chat/conversation.h"
 #include "engine/token_stream.h"
 #include "stoker/request.h"
 #include "stoker/result.h"
@@ -17,6 +18,10 @@ struct EncodedPrompt {
   std::vector<int32_t> ids;
   std::string field;       ///< of the request
   ReplyFormat reply = {};  ///< to it
+  /// Tools whose calls the answer may have; with a call that must come, and JSON in a form that is
+  /// asked for, their grammar is needed.
+  std::vector<chat::Tool> tools = {};
+  bool must_call = false;
 };
 
 /// kInvalidArgument, as "field: message".

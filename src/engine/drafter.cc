@@ -91,10 +91,14 @@ double Drafter::run_round(std::span<const size_t> numbers) {
         {&*sequence.state, sequence.tokens.back(), proposal.tokens, proposal.confidence});
     drafting_.push_back(&sequence);
   }
+  num_followed_.assign(jobs_.size(), 0);
   model_.draft(work_, jobs_,
                [this](size_t job, int64_t position, std::span<const float> logits, int worker) {
                  return pick(job, position, logits, worker);
                });
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    if (num_followed_[i] > 0) drafting_[i]->constraint->roll_back(num_followed_[i]);
+  }
   if (options_.alter) {
     for (size_t i = 0; i < jobs_.size(); ++i) options_.alter(*drafting_[i], jobs_[i].tokens);
   }
@@ -104,12 +108,19 @@ double Drafter::run_round(std::span<const size_t> numbers) {
   return seconds;
 }
 
-// As the target will choose, with the same noise: the two agree as often as they can.
+// As the target will choose, with the same noise: the two agree as often as they can. What the
+// constraint of a sequence was led to by drafts is rolled back behind the round.
 int32_t Drafter::pick(size_t job, int64_t position, std::span<const float> logits, int worker) {
-  const auto before = static_cast<size_t>(position - drafting_[job]->num_tokens());
-  const auto token = drafting_[job]->sampler->draw(logits, jobs_[job].tokens.first(before),
-                                                   scratch_[static_cast<size_t>(worker)]);
-  return token ? *token : 0;  // the target's choice fails too, or another draft is as good
+  Sequence& sequence = *drafting_[job];
+  const auto before = static_cast<size_t>(position - sequence.num_tokens());
+  // Behind a draft that it does not allow, any other is as good.
+  const bool is_followed = sequence.constraint && num_followed_[job] == before;
+  const auto allowed = is_followed ? sequence.constraint->mask() : std::span<const uint64_t>();
+  const auto token = sequence.sampler->draw(logits, jobs_[job].tokens.first(before),
+                                            scratch_[static_cast<size_t>(worker)], allowed);
+  if (!token) return 0;  // the target's choice fails too, or another draft is as good
+  if (is_followed && sequence.constraint->accept(*token)) ++num_followed_[job];
+  return *token;
 }
 
 int64_t Drafter::keys_from(const Share& share) const {

@@ -63,7 +63,8 @@ class Drafter {
   std::vector<speculative::Candidate> candidates_;
   std::vector<Sequence*> sequences_;  // of the candidates
   std::vector<DraftJob> jobs_;
-  std::vector<const Sequence*> drafting_;  // of the jobs
+  std::vector<Sequence*> drafting_;   // of the jobs
+  std::vector<size_t> num_followed_;  // drafts that the constraint of each was led to
 };
 
 }  // namespace stoker::engine

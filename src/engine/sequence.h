@@ -31,6 +31,7 @@ struct Sequence {
   std::vector<int32_t> tokens;  ///< the prompt, then what was chosen
   int64_t num_prompt = 0;
   std::optional<sampling::Sampler> sampler;  ///< has accepted what was chosen
+  std::optional<Constraint> constraint;      ///< the same
   SequenceKey key;
   bool finished = false;
   bool has_started = false;   ///< once at least

@@ -60,6 +60,7 @@ Result<std::unique_ptr<Sequence>> Stepper::sequence_of(TokenRequest request,
   auto sequence = std::make_unique<Sequence>();
   sequence->num_prompt = static_cast<int64_t>(request.prompt.size());
   sequence->sampler.emplace(std::move(request.sampling), request.seed, request.prompt);
+  if (request.constraint) sequence->constraint.emplace(*request.constraint);
   sequence->tokens = std::move(request.prompt);
   sequence->key.priority = request.priority;
   sequence->request = std::move(request);
@@ -246,10 +247,20 @@ void Stepper::record(const Sequence& sequence) {
   if (tokens > 1) metrics_.request_token_seconds.record(decode / static_cast<double>(tokens - 1));
 }
 
+// The next token of a sequence, with which its constraint goes on.
+Result<int32_t> Stepper::draw(Sequence& sequence, std::span<const float> logits) {
+  std::optional<Constraint>& constraint = sequence.constraint;
+  const auto allowed = constraint ? constraint->mask() : std::span<const uint64_t>();
+  const auto token = sequence.sampler->draw(logits, {}, scratch_, allowed);
+  if (!token || !constraint || constraint->accept(*token)) return token;
+  return Error{ErrorCode::kInvalidArgument,
+               "structured output: the grammar can be read in too many ways at a time", ""};
+}
+
 void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   const TokenRequest& request = sequence.request;
   if (limits_.observe) limits_.observe(sequence, logits);
-  const auto token = sequence.sampler->draw(logits, {}, scratch_);
+  const auto token = draw(sequence, logits);
   if (!token) {
     return end(sequence, End::kError,
                token.error().with("position " + std::to_string(sequence.num_tokens())));

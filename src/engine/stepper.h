@@ -72,6 +72,7 @@ class Stepper {
   std::span<const int32_t> ids_of(const Share& share);
   void choose_tokens(std::span<const Share> shares);
   void choose_run(const Share& share, const float* logits);
+  Result<int32_t> draw(Sequence& sequence, std::span<const float> logits);
   void choose(Sequence& sequence, std::span<const float> logits);
   Result<void> take_prompt_logprobs(Sequence& sequence, int64_t count, const float* logits);
   void end(Sequence& sequence, End end, std::optional<Error> error = std::nullopt);

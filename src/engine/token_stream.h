@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/constraint.h"
 #include "engine/inbox.h"
 #include "sampling/params.h"
 #include "stoker/logprobs.h"
@@ -39,7 +40,8 @@ struct TokenRequest {
   std::optional<int32_t> logprobs;
   /// Of every prompt token but the first, the same; reads no cached prefix.
   std::optional<int32_t> prompt_logprobs;
-  bool speculate = true;  ///< drafts may be made for it; they change no token
+  std::optional<ConstraintPlan> constraint;  ///< what the answer may be; none: anything
+  bool speculate = true;                     ///< drafts may be made for it; they change no token
 };
 
 /// How a sequence ended.

@@ -9,6 +9,21 @@
 #include "tensor/arith.h"
 
 namespace stoker::sampling {
+namespace {
+
+void ban_unmasked(std::span<const uint64_t> mask, std::vector<float>& out) {
+  constexpr size_t kBits = 64;
+  for (size_t word = 0; word * kBits < out.size(); ++word) {
+    if (mask[word] == ~uint64_t{0}) continue;
+    const size_t end = std::min(out.size(), (word + 1) * kBits);
+    for (size_t id = word * kBits; id < end; ++id) {
+      if (((mask[word] >> (id % kBits)) & 1U) == 0) out[id] = arith::kNegInf;
+    }
+  }
+}
+
+}  // namespace
+
 Sampler::Sampler(Params params, uint64_t seed, std::span<const int32_t> prompt)
     : params_(std::move(params)), seed_(seed), num_prompt_(static_cast<int64_t>(prompt.size())) {
   const Penalties& penalties = params_.penalties;
@@ -18,7 +33,7 @@ Sampler::Sampler(Params params, uint64_t seed, std::span<const int32_t> prompt)
 }
 
 Result<int32_t> Sampler::draw(std::span<const float> logits, std::span<const int32_t> run,
-                              Scratch& scratch) const {
+                              Scratch& scratch, std::span<const uint64_t> mask) const {
   const KeepDenormals keep;
   const auto extent_of = [&scratch](std::span<const float> x) {
     return scratch.scans->extent(x.data(), static_cast<int64_t>(x.size()));
@@ -26,14 +41,16 @@ Result<int32_t> Sampler::draw(std::span<const float> logits, std::span<const int
   const Extent extent = extent_of(logits);
   if (!extent.is_finite) return not_finite(logits);
   const NoiseSource source{seed_, static_cast<uint64_t>(num_prompt_ + answer_length(run))};
-  if (!shapes(run)) return sampling::draw(logits, extent.most, source, params_, scratch);
+  if (mask.empty() && !shapes(run))
+    return sampling::draw(logits, extent.most, source, params_, scratch);
 
   shape(logits, run, scratch.shaped);
+  if (!mask.empty()) ban_unmasked(mask, scratch.shaped);
   const float most = extent_of(scratch.shaped).most;
   if (most == arith::kNegInf) {
     return Error{ErrorCode::kInvalidArgument,
-                 "allowed_token_ids, bad_words, logit_bias and min_tokens leave no token that may "
-                 "be chosen: allow more",
+                 "allowed_token_ids, bad_words, logit_bias, min_tokens and structured output leave "
+                 "no token that may be chosen: allow more",
                  ""};
   }
   return sampling::draw(scratch.shaped, most, source, params_, scratch);

@@ -24,10 +24,12 @@ class Sampler {
   Sampler(Params params, uint64_t seed, std::span<const int32_t> prompt);
 
   /// The token that follows the accepted ones and then `run`, tokens that were drafted and may
-  /// still be given up; `logits` [vocab] are those behind the last of them. Errors: kInternal where
-  /// a logit is NaN or infinite; kInvalidArgument where bans leave no token.
+  /// still be given up; `logits` [vocab] are those behind the last of them. `mask`: bit i % 64 of
+  /// word i / 64 is set where id i may come; words for all of the vocabulary, or none: all may.
+  /// Errors: kInternal where a logit is NaN or infinite; kInvalidArgument where bans leave no
+  /// token.
   Result<int32_t> draw(std::span<const float> logits, std::span<const int32_t> run,
-                       Scratch& scratch) const;
+                       Scratch& scratch, std::span<const uint64_t> mask = {}) const;
 
   /// The sequence goes on with this token.
   void accept(int32_t token);

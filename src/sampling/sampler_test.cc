@@ -69,6 +69,42 @@ Result<int32_t> draw(const std::vector<float>& logits, const Params& params) {
   return Sampler(params, 1, {}).draw(logits, {}, scratch);
 }
 
+// A mask is the same as banning what it leaves out.
+TEST(Sampler, AMaskBansTheRest) {
+  std::mt19937_64 random(9);
+  std::normal_distribution<float> normal;
+  Scratch scratch(kernels::usable_levels().back());
+  constexpr int32_t kIds = 150;  // two words and a part of a third
+  for (int round = 0; round < 300; ++round) {
+    Params params;
+    params.temperature = round % 3 == 0 ? 0 : 1;
+    if (round % 2 == 0) params.penalties.presence = 1;
+    std::vector<uint64_t> mask(3);
+    const uint64_t density = random() % 8;
+    Params banning = params;
+    for (int32_t id = 0; id < kIds; ++id) {
+      if (random() % 8 < density || id == round % kIds) {
+        mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+      } else {
+        banning.bias.push_back({id, -kInf});
+      }
+    }
+    const std::vector<int32_t> prompt = {1, 2, 3};
+    Sampler masked(params, 5, prompt);
+    Sampler banned(banning, 5, prompt);
+    masked.accept(7);
+    banned.accept(7);
+    std::vector<float> logits(kIds);
+    for (float& x : logits) x = normal(random);
+    const auto token = masked.draw(logits, {}, scratch, mask);
+    ASSERT_TRUE(token) << token.error().message;
+    EXPECT_EQ(*token, *banned.draw(logits, {}, scratch)) << round;
+  }
+  Sampler sampler({}, 5, {});
+  const std::vector<uint64_t> none(3);
+  EXPECT_FALSE(sampler.draw(std::vector<float>(kIds), {}, scratch, none));
+}
+
 TEST(Sampler, LogitsThatAreNotFiniteAreAnErrorAndNothingAborts) {
   const float nan = std::nanf("");
   const Params hostile[] = {{0, 0, 1, 0}, {1, 0, 1, 0}, {1e-9, 0, 1, 0},      {1, 1, 1, 0},

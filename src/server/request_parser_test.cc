@@ -177,10 +177,10 @@ const Case kCommonCases[] = {
     {R"("use_beam_search":false)", nullptr},
     {R"("use_beam_search":true)", "use_beam_search"},
     {R"("response_format":{"type":"text"})", nullptr},
-    {R"("response_format":{"type":"json_object"})", "response_format"},
-    {R"("structured_outputs":{"regex":"a"})", "structured_outputs"},
-    {R"("guided_json":{})", "guided_json"},
-    {R"("guided_regex":"a")", "guided_regex"},
+    {R"("response_format":{"type":"json_object"})", nullptr},
+    {R"("structured_outputs":{"regex":"a"})", nullptr},
+    {R"("guided_json":{})", nullptr},
+    {R"("guided_regex":"a")", nullptr},
     {R"("echo":false)", nullptr},
     {R"("add_special_tokens":false)", nullptr},
     {R"("return_token_ids":true)", nullptr},
@@ -537,6 +537,61 @@ TEST(RequestParser, ToolsAndTheirResultsAreSubmitted) {
   EXPECT_FALSE(chat.tools[1].parameters.has_value());
   EXPECT_EQ(chat.tool_choice.kind, ToolChoice::Kind::kNamed);
   EXPECT_EQ(chat.tool_choice.name, "g");
+}
+
+TEST(RequestParser, FormsOfAnswers) {
+  const Case cases[] = {
+      {R"("response_format":{"type":"text"})", nullptr},
+      {R"("response_format":{"type":"json_object"})", nullptr},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}})",
+       nullptr},
+      {R"("response_format":{"type":"json_schema"})", "response_format.json_schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{}})",
+       "response_format.json_schema.schema"},
+      {R"("response_format":{"type":"structural_tag"})", "response_format.type"},
+      {R"("response_format":{"type":"poem"})", "response_format.type"},
+      {R"("response_format":{})", "response_format.type"},
+      {R"("response_format":"json")", "response_format"},
+      {R"("structured_outputs":{"json":{"type":"object"}})", nullptr},
+      {R"("structured_outputs":{"json":"{}"})", nullptr},
+      {R"("structured_outputs":{"json":7})", "structured_outputs.json"},
+      {R"("structured_outputs":{"regex":"a+","disable_any_whitespace":true})", nullptr},
+      {R"("structured_outputs":{"regex":""})", "structured_outputs.regex"},
+      {R"("structured_outputs":{"choice":["a","b"]})", nullptr},
+      {R"("structured_outputs":{"choice":[]})", "structured_outputs.choice"},
+      {R"("structured_outputs":{"choice":["a",7]})", "structured_outputs.choice[1]"},
+      {R"("structured_outputs":{"grammar":"root ::= \"a\""})", nullptr},
+      {R"("structured_outputs":{"json_object":true})", nullptr},
+      {R"("structured_outputs":{"json_object":false})", "structured_outputs.json_object"},
+      {R"("structured_outputs":{"structural_tag":"x"})", "structured_outputs.structural_tag"},
+      {R"("structured_outputs":{"whitespace_pattern":null})", nullptr},
+      {R"("structured_outputs":{"whitespace_pattern":" "})",
+       "structured_outputs.whitespace_pattern"},
+      {R"("structured_outputs":{"regex":"a","choice":["a"]})", "structured_outputs.choice"},
+      {R"("structured_outputs":{"disable_any_whitespace":1})",
+       "structured_outputs.disable_any_whitespace"},
+      {R"("structured_outputs":[])", "structured_outputs"},
+      {R"("response_format":{"type":"json_object"},"guided_regex":"a")", "guided_regex"},
+      {R"("guided_json":{})", nullptr},
+      {R"("guided_choice":["x"])", nullptr},
+      {R"("guided_grammar":7)", "guided_grammar"},
+  };
+  for (const Case& c : cases) {
+    check(Route::kCompletions, c);
+    check(Route::kChat, c);
+  }
+  const auto parsed = parse(Route::kChat, R"("structured_outputs":{"disable_any_whitespace":true,
+      "json":{"z":1e2,"a":[]},"disable_additional_properties":true})");
+  ASSERT_TRUE(parsed.has_value());
+  const Structure& structure = parsed->requests[0].structure;
+  EXPECT_EQ(structure.kind, Structure::Kind::kJsonSchema);
+  EXPECT_EQ(structure.text, R"({"z":1e2,"a":[]})");
+  EXPECT_FALSE(structure.any_whitespace);
+  EXPECT_TRUE(structure.disable_additional_properties);
+  EXPECT_FALSE(structure.is_shown);
+  const auto shown = parse(Route::kChat, R"("response_format":{"type":"json_object"})");
+  ASSERT_TRUE(shown.has_value());
+  EXPECT_TRUE(shown->requests[0].structure.is_shown);
 }
 
 TEST(RequestParser, APromptMayBeScoredAlone) {

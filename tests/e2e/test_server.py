@@ -87,7 +87,7 @@ def test_ids_as_prompt(server):
 @pytest.mark.parametrize("path, body, status, param", [
     ("/v1/completions", {"prompt": "a", "logprobs": 21}, 400, "logprobs"),
     ("/v1/completions", {"prompt": "a", "suffix": "b"}, 400, "suffix"),
-    ("/v1/completions", {"prompt": "a", "suffix": "b"}, 400, "suffix"),
+    ("/v1/completions", {"prompt": "a", "guided_regex": "("}, 400, "structured_outputs"),
     ("/v1/completions", {"prompt": "a", "n": 129}, 400, "n"),
     ("/v1/completions", {"prompt": "a", "n": 3, "best_of": 2}, 400, "best_of"),
     ("/v1/completions", {"prompt": "a", "min_p": 1.5}, 400, "min_p"),

@@ -1,0 +1,138 @@
+#include "config_file.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kOption = "--config";
+constexpr int kMaxDepth = 32;
+
+Error wrong_config(const std::string& file, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, file + ": " + what, "config"};
+}
+
+// Takes "--config FILE" or "--config=FILE" out of the arguments. Behind "--" nothing is an option.
+Result<std::optional<std::string>> take_file(Arguments& arguments) {
+  const std::string prefix = std::string(kOption) + "=";
+  std::optional<std::string> file;
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--";) {
+    const bool is_split = arguments[i] == kOption;
+    if (!is_split && !arguments[i].starts_with(prefix)) {
+      ++i;
+      continue;
+    }
+    if (file || (is_split && i + 1 == arguments.size()))
+      return Error{ErrorCode::kInvalidArgument, "--config: expected one file", "config"};
+    file = is_split ? arguments[i + 1] : arguments[i].substr(prefix.size());
+    const auto at = arguments.begin() + static_cast<ptrdiff_t>(i);
+    arguments.erase(at, at + (is_split ? 2 : 1));
+  }
+  return file;
+}
+
+bool is_given(const Arguments& arguments, const std::string& option) {
+  return std::any_of(arguments.begin(), arguments.end(), [&option](const std::string& argument) {
+    return argument == option || argument.starts_with(option + "=");
+  });
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out += std::string("\\u00") + kDigits[c >> 4] + kDigits[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// A scalar as JSON: what reads as a number or a boolean there is one, unless it is quoted.
+std::string scalar_json(const YAML::Node& node) {
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return quoted(text);
+  if (text == "true" || text == "false") return text;
+  double number = 0;
+  return YAML::convert<double>::decode(node, number) ? text : quoted(text);
+}
+
+std::string json_of(const YAML::Node& node, int depth) {
+  if (depth > kMaxDepth) throw YAML::Exception(node.Mark(), "nested too deep");
+  if (node.IsNull()) return "null";
+  if (node.IsScalar()) return scalar_json(node);
+  std::string out;
+  for (const auto& item : node) {
+    if (!out.empty()) out += ",";
+    out += node.IsMap()
+               ? quoted(item.first.as<std::string>()) + ":" + json_of(item.second, depth + 1)
+               : json_of(item, depth + 1);
+  }
+  return node.IsMap() ? "{" + out + "}" : "[" + out + "]";
+}
+
+void add_value(const std::string& option, const YAML::Node& value, Arguments& out) {
+  if (value.IsNull() || (value.IsScalar() && value.Tag() != "!" && value.Scalar() == "false"))
+    return;
+  if (value.IsSequence()) {
+    for (const auto& item : value) add_value(option, item, out);
+  } else if (value.IsMap()) {
+    out.push_back(option + "=" + json_of(value, 0));
+  } else if (value.Tag() != "!" && value.Scalar() == "true") {
+    out.push_back(option);
+  } else {
+    out.push_back(option + "=" + value.Scalar());
+  }
+}
+
+Result<Arguments> options_of(const YAML::Node& root, const std::string& file,
+                             const Arguments& given) {
+  Arguments out;
+  if (root.IsNull()) return out;
+  if (!root.IsMap()) return wrong_config(file, "expected a mapping of options to values");
+  for (const auto& item : root) {
+    std::string name = item.first.as<std::string>();
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (name.empty() || name == "config")
+      return wrong_config(file, "expected names of options, found '" + name + "'");
+    if (name == "model" && item.second.IsScalar()) {
+      const bool has_model = !given.empty() && !given.front().starts_with("-");
+      if (!has_model) out.insert(out.begin(), item.second.Scalar());
+    } else if (!is_given(given, "--" + name)) {
+      add_value("--" + name, item.second, out);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Arguments> with_config_file(Arguments arguments) {
+  auto file = take_file(arguments);
+  if (!file) return std::move(file).error();
+  if (!*file) return arguments;
+  const auto text = read_file(**file);
+  if (!text) return text.error();
+  try {
+    auto options = options_of(YAML::Load(*text), **file, arguments);
+    if (!options) return std::move(options).error();
+    // Both may have the model in front; options may stand anywhere before "--".
+    const bool begins_with_model = !arguments.empty() && !arguments.front().starts_with("-");
+    arguments.insert(arguments.begin() + (begins_with_model ? 1 : 0), options->begin(),
+                     options->end());
+    return arguments;
+  } catch (const YAML::Exception& exception) {
+    return wrong_config(**file, exception.what());
+  }
+}
+
+}  // namespace stoker

@@ -1,0 +1,216 @@
+// Answers in a form that is asked for, with the real engine: the demo's own choices are far from
+// any schema, so what comes out right was held to it.
+#include "api/structure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "stoker/llm.h"
+#include "stoker/receipt.h"
+
+namespace stoker {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kSchema =
+    R"({"type":"object","properties":{"city":{"type":"string","maxLength":12},)"
+    R"("number":{"type":"integer","minimum":3,"maximum":17},)"
+    R"("kind":{"enum":["old","new"]}},"required":["city","number","kind"],)"
+    R"("additionalProperties":false})";
+
+class StructureTest : public ::testing::Test {
+ protected:
+  // Two engines: drafts in every step, and none.
+  static void SetUpTestSuite() {
+    for (const bool drafts : {false, true}) {
+      EngineOptions options{.num_threads = 2, .log = {}, .progress = {}};
+      options.speculation.mode = drafts ? Speculation::kOn : Speculation::kOff;
+      options.speculation.enable_adaptive_verification = false;
+      auto demo = LLM::open("demo", options);
+      ASSERT_TRUE(demo) << demo.error().message;
+      demos_.push_back(new LLM(*std::move(demo)));
+    }
+  }
+  static void TearDownTestSuite() {
+    for (LLM* demo : demos_) delete demo;
+    demos_.clear();
+  }
+
+  static Request question(bool thinking = false) {
+    Request request;
+    ChatPrompt prompt;
+    prompt.messages = {{"user", {"What is the capital of France?"}}};
+    prompt.thinking = thinking ? "enabled" : "disabled";
+    request.prompt = prompt;
+    request.sampling.seed = 11;
+    request.max_tokens = 400;
+    return request;
+  }
+
+  static Generation ask(const Request& request, bool drafts = false) {
+    auto answers = demos_[drafts ? 1 : 0]->generate({request});
+    if (answers[0]) return *std::move(answers[0]);
+    ADD_FAILURE() << answers[0].error().message;
+    return {};
+  }
+
+  static Error refused(const Request& request) {
+    auto answers = demos_[0]->generate({request});
+    if (!answers[0]) return answers[0].error();
+    ADD_FAILURE() << "was not refused";
+    return {};
+  }
+
+  static std::vector<LLM*> demos_;
+};
+std::vector<LLM*> StructureTest::demos_;
+
+void expect_valid(const Generation& answer) {
+  EXPECT_EQ(answer.finish.reason, FinishReason::kStop) << answer.text;
+  const auto json = Json::parse(answer.text);
+  ASSERT_TRUE(json) << answer.text;
+  ASSERT_EQ(json->members().size(), 3U) << answer.text;
+  EXPECT_LE(json->find("city")->as_string().size(), 48U);
+  EXPECT_GE(json->find("number")->as_int().value_or(0), 3);
+  EXPECT_LE(json->find("number")->as_int().value_or(99), 17);
+  EXPECT_THAT(json->find("kind")->as_string(), AnyOf("old", "new"));
+}
+
+TEST_F(StructureTest, SchemasHold) {
+  for (const double temperature : {0.0, 1.0, 1.5}) {
+    for (const bool thinking : {false, true}) {
+      Request request = question(thinking);
+      request.structure = {Structure::Kind::kJsonSchema, kSchema};
+      request.sampling.temperature = temperature;
+      const Generation answer = ask(request);
+      EXPECT_EQ(answer.reasoning.empty(), !thinking) << "reasoning is free";
+      expect_valid(answer);
+    }
+  }
+}
+
+TEST_F(StructureTest, OtherFormsHold) {
+  Request request = question();
+  request.structure = {Structure::Kind::kRegex, "[A-Z]{3}-[0-9]{4}(é|🦑)"};
+  EXPECT_TRUE(std::regex_match(ask(request).text, std::regex("[A-Z]{3}-[0-9]{4}(é|🦑)")));
+  request.structure = {Structure::Kind::kChoice, "", {"Rome", "Bern, of course"}};
+  EXPECT_THAT(ask(request).text, AnyOf("Rome", "Bern, of course"));
+  request.structure = {Structure::Kind::kGrammar, "root ::= \"a\" root \"b\" | \"c\""};
+  const std::string nested = ask(request).text;
+  const size_t depth = nested.size() / 2;
+  EXPECT_EQ(nested, std::string(depth, 'a') + "c" + std::string(depth, 'b'));
+  request.structure = {Structure::Kind::kJsonObject};
+  const Generation object = ask(request);
+  if (object.finish.reason == FinishReason::kStop) {
+    const auto json = Json::parse(object.text);
+    ASSERT_TRUE(json) << object.text;
+    EXPECT_TRUE(json->is_object());
+  } else {
+    EXPECT_EQ(object.text[0], '{');
+  }
+}
+
+// Neither drafts nor neighbours change an answer; and drafts were accepted.
+TEST_F(StructureTest, DraftsAndNeighboursChangeNothing) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 24; ++i) {
+    Request request = question(i % 2 == 0);
+    request.sampling.seed = static_cast<uint64_t>(i);
+    request.sampling.temperature = 0.4 * (i % 4);
+    request.max_tokens = 120;
+    if (i % 3 == 0) {
+      request.structure = {Structure::Kind::kJsonSchema, kSchema};
+    } else if (i % 3 == 1) {
+      request.structure = {Structure::Kind::kRegex, "(The|A|In) [a-zA-Z ]{5,40}\\."};
+    }
+    requests.push_back(request);
+  }
+  const auto together = demos_[0]->generate(requests);
+  const auto drafted = demos_[1]->generate(requests);
+  int64_t accepted = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(together[i] && drafted[i]);
+    EXPECT_EQ(together[i]->ids, drafted[i]->ids) << i;
+    EXPECT_EQ(together[i]->ids, ask(requests[i]).ids) << i;
+    if (requests[i].structure.kind != Structure::Kind::kNone)
+      accepted += drafted[i]->finish.accepted_drafts;
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+TEST_F(StructureTest, ACallThatIsRequiredComes) {
+  for (const bool thinking : {false, true}) {
+    for (const bool drafts : {false, true}) {
+      Request request = question(thinking);
+      auto& prompt = std::get<ChatPrompt>(request.prompt);
+      prompt.tools = {{"other"}, {"tide", "d", kSchema}};
+      prompt.tool_choice = {ToolChoice::Kind::kNamed, "tide"};
+      prompt.parallel_tool_calls = false;
+      request.sampling.temperature = 1.2;
+      const Generation answer = ask(request, drafts);
+      EXPECT_EQ(answer.finish.reason, FinishReason::kCalls);
+      ASSERT_EQ(answer.calls.size(), 1U);
+      EXPECT_EQ(answer.calls[0].name, "tide");
+      EXPECT_EQ(answer.calls[0].id, "call_0");
+      const auto arguments = Json::parse(answer.calls[0].arguments);
+      ASSERT_TRUE(arguments) << answer.calls[0].arguments;
+      EXPECT_GE(arguments->find("number")->as_int().value_or(0), 3);
+      EXPECT_EQ(answer.text, "");
+    }
+  }
+}
+
+TEST_F(StructureTest, ReceiptsHoldTheForm) {
+  Request request = question(true);
+  request.structure = {Structure::Kind::kJsonSchema, kSchema};
+  request.structure.any_whitespace = false;
+  request.receipt = true;
+  const Generation answer = ask(request);
+  const auto receipt = parse_receipt(answer.finish.receipt);
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  EXPECT_EQ(receipt_json(*receipt), answer.finish.receipt);
+  const auto again = replay_request(*receipt, demos_[0]->model());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->structure.text, kSchema);
+  EXPECT_FALSE(again->structure.any_whitespace);
+  EXPECT_FALSE(first_difference(*receipt, ask(*again)).has_value());
+}
+
+TEST_F(StructureTest, WhatCannotBeHeldIsRefused) {
+  Request request = question();
+  request.structure = {Structure::Kind::kJsonSchema,
+                       R"({"type":"object","properties":{"a":{"not":{}}}})"};
+  Error error = refused(request);
+  EXPECT_EQ(error.field, "structured_outputs");
+  EXPECT_THAT(error.message, HasSubstr("#/properties/a/not"));
+  request.structure.is_shown = true;
+  EXPECT_EQ(refused(request).field, "response_format");
+  request.structure = {Structure::Kind::kJsonSchema, "{"};
+  EXPECT_EQ(refused(request).code, ErrorCode::kInvalidArgument);
+  request.structure = {Structure::Kind::kRegex, "(a"};
+  EXPECT_EQ(refused(request).code, ErrorCode::kInvalidArgument);
+  request.structure = {Structure::Kind::kChoice};
+  EXPECT_EQ(refused(request).code, ErrorCode::kInvalidArgument);
+  request.structure = {Structure::Kind::kRegex, "a"};
+  request.ignore_eos = true;
+  EXPECT_EQ(refused(request).field, "ignore_eos");
+  request.ignore_eos = false;
+  request.sampling.banned_token_ids = ask(request).ids;
+  EXPECT_THAT(refused(request).message, HasSubstr("no token that may be chosen"));
+  request = question();
+  auto& prompt = std::get<ChatPrompt>(request.prompt);
+  prompt.tools = {{"tide"}};
+  prompt.tool_choice = {ToolChoice::Kind::kRequired};
+  request.receipt = true;
+  EXPECT_EQ(refused(request).field, "receipt");
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,46 @@
+// What the answer of a sequence may be: its tokens followed through a grammar, and the mask of
+// those that may come next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "grammar/matcher.h"
+#include "grammar/program.h"
+
+namespace stoker::engine {
+
+/// A grammar, and from where on it holds. A plain value; copies share the program.
+struct ConstraintPlan {
+  std::shared_ptr<const grammar::Program> program;
+  std::optional<int32_t> starts_after = {};  ///< free until this token was chosen, as reasoning is
+};
+
+/// One owner.
+class Constraint {
+ public:
+  explicit Constraint(const ConstraintPlan& plan);
+
+  /// The ids that may come next, as grammar::Matcher::fill has them; empty: all may. Valid until
+  /// the next call.
+  std::span<const uint64_t> mask();
+
+  /// That token comes next. False: it may not, which is so for none of a mask but where the grammar
+  /// is too ambiguous to be followed.
+  bool accept(int32_t token);
+
+  /// Takes back the last tokens, at most grammar::Matcher::kMaxRollback.
+  void roll_back(size_t num_tokens);
+
+ private:
+  const std::optional<int32_t> starts_after_;
+  grammar::Matcher matcher_;
+  bool has_started_;
+  std::vector<uint64_t> mask_;
+};
+
+}  // namespace stoker::engine

@@ -1,0 +1,76 @@
+"""How `stoker serve` is told what to do: files of options, keys, and what is wrong with them."""
+import os
+import subprocess
+
+import pytest
+
+from program import STOKER, Server, run
+
+
+def test_options_from_a_file(tmp_path):
+    config = tmp_path / "serve.yaml"
+    config.write_text("""
+model: demo
+served_model_name: [org/first, second]
+port: 1          # the command line comes first
+max-num-seqs: 4
+api-key: ["team=sk-first"]
+speculative-config:
+  method: dspark
+  num_speculative_tokens: 2
+no-tune: true
+no-pack: null
+""")
+    with Server("--config", config) as server:
+        assert server.ask("/v1/models")[0] == 401
+        assert server.port != 1
+        assert "drafts=2" in server.log and "max_num_seqs=4" in server.log
+
+
+@pytest.mark.parametrize("text, told", [
+    ("[1, 2]", "expected a mapping of options to values"),
+    ("port: [1", "serve.yaml: "),
+    ("prot: 1", "--prot"),
+    ("port: many", "--port"),
+    ("config: other.yaml", "expected names of options, found 'config'"),
+])
+def test_a_wrong_file(tmp_path, text, told):
+    config = tmp_path / "serve.yaml"
+    config.write_text(text)
+    done = run("serve", "demo", "--config", config)
+    assert done.returncode == 2 and told in done.stderr
+
+
+def test_no_such_file(tmp_path):
+    done = run("serve", "demo", f"--config={tmp_path / 'none.yaml'}")
+    assert done.returncode == 2 and "none.yaml" in done.stderr
+    assert run("serve", "demo", "--config").returncode == 2
+
+
+@pytest.mark.parametrize("option", ["--api-key", "--admin-api-key"])
+def test_a_wrong_key_is_not_shown(option):
+    done = run("serve", "demo", option, "na me=secret-part")
+    assert done.returncode == 2 and option in done.stderr and "secret-part" not in done.stderr
+
+
+def test_a_key_from_the_environment():
+    environment = dict(os.environ, STOKER_API_KEY="sk-first")
+    process = subprocess.Popen([STOKER, "serve", "demo", "--port", "0"], stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        for line in process.stderr:
+            if "stoker: ready; " in line:
+                url = line.split(" answers at ")[1].split()[0]
+                break
+        server = Server("demo")
+        server.url = url
+        assert server.ask("/v1/models")[0] == 401 and server.ask("/version")[0] == 200
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_numbers_out_of_range():
+    for option in ("--max-requests-per-key", "--shutdown-timeout"):
+        done = run("serve", "demo", option, "-1")
+        assert done.returncode == 2 and option in done.stderr
