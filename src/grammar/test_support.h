@@ -73,4 +73,10 @@ inline int num_runs(int usual) {
   return asked != nullptr ? std::atoi(asked) : usual;
 }
 
+/// The seed of the first run: STOKER_GRAMMAR_SEED, else 0.
+inline int first_seed() {
+  const char* asked = std::getenv("STOKER_GRAMMAR_SEED");
+  return asked != nullptr ? std::atoi(asked) : 0;
+}
+
 }  // namespace stoker::grammar::testing
