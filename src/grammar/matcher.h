@@ -26,7 +26,7 @@ class Matcher {
 
   /// Sets bit i % 64 of word i / 64 where id i may come next, and clears all others; ids that end
   /// are allowed where the text is complete. mask has mask_words(vocabulary size) words at least;
-  /// words behind these are cleared.
+  /// words behind these are cleared. After an end only ids that end are set, though none comes.
   void fill(std::span<uint64_t> mask);
 
   /// The token of that id comes next. False: it is not allowed, or the matcher has ended; then

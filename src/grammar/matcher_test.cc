@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "grammar/oracle.h"
@@ -268,6 +269,38 @@ TEST(GrammarMatcher, RollsBackToTheSameMasks) {
       ASSERT_TRUE(drafting.accept(id));
     }
     EXPECT_EQ(plain.num_tokens(), drafting.num_tokens());
+  }
+}
+
+// Masks that are made when first needed, by several threads at a time, are those of one.
+TEST(GrammarProgram, IsSharedByThreads) {
+  const auto vocabulary = small_vocabulary();
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    const Grammar grammar = RandomGrammar(seed).make();
+    ProgramOptions lazy;
+    lazy.max_eager_steps = 0;
+    if (seed == 3) lazy.max_mask_bytes = 500;
+    const auto answer = [&](const std::shared_ptr<const Program>& program) {
+      Matcher matcher(program);
+      std::mt19937 random(seed);
+      std::vector<uint64_t> mask(vocabulary->num_words());
+      std::vector<uint64_t> seen;
+      for (int i = 0; i < 30; ++i) {
+        matcher.fill(mask);
+        seen.insert(seen.end(), mask.begin(), mask.end());
+        int32_t id = static_cast<int32_t>(random() % vocabulary->size());
+        for (size_t tries = 0; !matcher.accept(id) && tries < vocabulary->size(); ++tries)
+          id = static_cast<int32_t>((static_cast<size_t>(id) + 1) % vocabulary->size());
+      }
+      return seen;
+    };
+    const auto expected = answer(compile_or_die(grammar, vocabulary));
+    const auto shared = compile_or_die(grammar, vocabulary, lazy);
+    std::vector<std::vector<uint64_t>> found(4);
+    std::vector<std::thread> threads;
+    for (auto& one : found) threads.emplace_back([&] { one = answer(shared); });
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& one : found) EXPECT_EQ(one, expected) << "seed " << seed;
   }
 }
 
