@@ -338,7 +338,7 @@ std::string random_answer(const std::shared_ptr<const Program>& program, std::mt
   std::vector<uint64_t> mask(vocabulary.num_words());
   std::string text;
   for (int i = 0; i < 200; ++i) {
-    matcher.fill(mask);
+    EXPECT_TRUE(matcher.fill(mask));
     EXPECT_EQ(has_bit(mask, kEnd), matcher.can_end());
     if (matcher.can_end() && (random() % 3 == 0 || i > 20)) return text;
     std::vector<int32_t> allowed;
@@ -511,7 +511,7 @@ TEST(GrammarSchemaRandom, AnswersAreValidAndValidDocumentsAreAnswers) {
       continue;
     }
     ProgramOptions options;
-    options.max_eager_steps = run % 2 == 0 ? 20000 : 0;
+    options.max_eager_work = run % 2 == 0 ? 20000 : 0;
     const auto program = Program::compile(*grammar, vocabulary, options);
     ASSERT_TRUE(program.has_value()) << program.error().message;
     std::mt19937 random(static_cast<uint32_t>(run));

@@ -35,14 +35,14 @@ inline void fuzz_run(const Grammar& grammar, std::span<const uint8_t> choices) {
                     .max_states = 1000,
                     .max_subset_entries = 50000,
                     .max_table_bytes = size_t{1} << 20};
-  options.max_eager_steps = 20000;
+  options.max_eager_work = 20000;
   options.max_mask_bytes = 20000;
   const auto program = Program::compile(grammar, fuzz_vocabulary(), options);
   if (!program) return;
   Matcher matcher(*program);
   std::vector<uint64_t> mask(fuzz_vocabulary()->num_words());
   for (const uint8_t choice : choices.first(std::min<size_t>(choices.size(), 12))) {
-    matcher.fill(mask);
+    if (!matcher.fill(mask)) return;
     int32_t next = -1;
     for (int32_t id = 0; id < static_cast<int32_t>(fuzz_vocabulary()->size()); ++id) {
       const bool allowed = ((mask[static_cast<size_t>(id) / 64] >> (id % 64)) & 1U) != 0;
