@@ -1,6 +1,11 @@
 #include "grammar/chart.h"
 
 namespace stoker::grammar {
+namespace {
+
+constexpr size_t kItemsAUnit = 32;  // that add_item looks at in the time of a unit of work
+
+}  // namespace
 
 void Chart::reset(StateId state) {
   items_.assign(1, {state, kRoot});
@@ -33,6 +38,7 @@ void Chart::forget(size_t position) {
 bool Chart::push(uint8_t byte) {
   const size_t begin = items_.size();
   overflowed_ = false;
+  ++work_;
   const std::span<const Item> here = items();
   if (here.size() == 1) {
     // One reading, nothing called and nothing ended: nearly all bytes.
@@ -64,6 +70,7 @@ bool Chart::step_items(uint8_t byte) {
     if (automaton_->first(item.state)[byte]) active_.push_back(item);
   for (size_t i = 0; i < active_.size(); ++i) {
     const Item item = active_[i];
+    work_ += 1 + automaton_->calls(item.state).size();
     const StateId next = automaton_->step(item.state, byte);
     if (next != kDead && !add_item(next, item.frame, begin)) return false;
     for (const Automaton::Call& one : automaton_->calls(item.state))
@@ -98,10 +105,13 @@ bool Chart::add_item(StateId state, FrameId frame, size_t begin) {
 bool Chart::close(size_t begin) {
   for (size_t i = begin; i < items_.size(); ++i) {
     const Item item = items_[i];
+    ++work_;
     if (!automaton_->accepts(item.state)) continue;
     ends_ = ends_ || item.frame == kRoot;
-    for (uint32_t at = frames_[item.frame].last_return; at != 0; at = returns_[at - 1].next)
+    for (uint32_t at = frames_[item.frame].last_return; at != 0; at = returns_[at - 1].next) {
+      work_ += 1 + (items_.size() - begin) / kItemsAUnit;
       if (!add_item(returns_[at - 1].to, returns_[at - 1].frame, begin)) return false;
+    }
   }
   return true;
 }

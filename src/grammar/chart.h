@@ -49,6 +49,9 @@ class Chart {
   }
   /// Whether the rule that the chart began in may end here.
   bool ends() const { return positions_.back().ends; }
+  /// States looked at since the chart was made: what its work costs, in units that do not depend on
+  /// the machine.
+  size_t work() const { return work_; }
   /// Calls found(state, frame) for each place that the rule of a frame returns to.
   template <class Found>
   void for_each_return(FrameId frame, const Found& found) const {
@@ -91,6 +94,7 @@ class Chart {
   size_t first_position_ = 0;
   bool ends_ = false;  // of the position being made
   bool overflowed_ = false;
+  size_t work_ = 0;
 };
 
 }  // namespace stoker::grammar

@@ -119,7 +119,8 @@ NodeId GrammarBuilder::repeat(NodeId part, uint32_t min, uint32_t max) {
 }
 
 NodeId GrammarBuilder::regular(Regular automaton) {
-  if (too_large_ || automaton.states.size() > kMaxNodes) {
+  num_regular_states_ += automaton.states.size();
+  if (too_large_ || num_regular_states_ > kMaxRegularStates) {
     too_large_ = true;
     return 0;
   }
@@ -180,6 +181,7 @@ NodeId GrammarBuilder::include(const Grammar& other) {
     too_large_ = true;
     return 0;
   }
+  for (const auto& automaton : from.regulars) num_regular_states_ += automaton->states.size();
   const auto nodes = static_cast<uint32_t>(data_->nodes.size());
   const auto lists = static_cast<uint32_t>(data_->children.size());
   const auto literals = static_cast<uint32_t>(data_->literals.size());

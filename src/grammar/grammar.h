@@ -104,6 +104,7 @@ class Grammar {
 class GrammarBuilder {
  public:
   static constexpr size_t kMaxNodes = 1'000'000;
+  static constexpr size_t kMaxRegularStates = 300'000;  ///< of all automata, in the same way
 
   GrammarBuilder();
 
@@ -142,6 +143,7 @@ class GrammarBuilder {
 
   std::shared_ptr<Grammar::Data> data_;
   std::optional<NodeId> multibyte_;
+  size_t num_regular_states_ = 0;
   bool too_large_ = false;
 };
 

@@ -105,10 +105,12 @@ NodeId JsonRules::integer() {
 }
 
 NodeId JsonRules::number() {
-  const NodeId digits = builder_.repeat(builder_.bytes(byte_range('0', '9')), 1);
-  const NodeId fraction = builder_.sequence({builder_.literal("."), digits});
-  const NodeId exponent = builder_.sequence(
-      {builder_.bytes(bytes_of("eE")), builder_.optional(builder_.bytes(bytes_of("+-"))), digits});
+  const NodeId digit = builder_.bytes(byte_range('0', '9'));
+  const NodeId fraction = builder_.sequence({builder_.literal("."), builder_.repeat(digit, 1)});
+  // More digits would be beyond what readers take for a number.
+  const NodeId exponent = builder_.sequence({builder_.bytes(bytes_of("eE")),
+                                             builder_.optional(builder_.bytes(bytes_of("+-"))),
+                                             builder_.repeat(digit, 1, 2)});
   return builder_.sequence({integer(), builder_.optional(fraction), builder_.optional(exponent)});
 }
 

@@ -30,7 +30,7 @@ class JsonRules {
   /// Of min .. max code points, an escape being one.
   NodeId string_of_length(uint32_t min, uint32_t max);
   NodeId integer();
-  NodeId number();
+  NodeId number();  ///< with at most two digits of exponent
   NodeId boolean();
   NodeId value();   ///< any
   NodeId object();  ///< any

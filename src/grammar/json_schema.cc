@@ -15,11 +15,12 @@ Result<Grammar> from_json_schema(const Json& schema, const SchemaOptions& option
   TRY_ASSIGN(const NodeId root, compiler.value({&schema, "#"}));
   const std::string nothing_at = compiler.nothing_at();
   TRY_ASSIGN(Grammar grammar, std::move(builder).finish(root));
-  if (nothing_at.empty()) return grammar;
-  // Something allows nothing: all of it, or a property that may be left out?
-  if (const auto nfa = build_nfa(grammar, {}); !nfa)
-    return schema_error(ErrorCode::kInvalidArgument, nothing_at,
-                        "no value is valid: " + nfa.error().message);
+  // What allows nothing may be a property that can be left out, or a schema that contains itself.
+  if (auto nfa = build_nfa(grammar, {}); !nfa) {
+    if (nfa.error().message != kNothingAllowed) return std::move(nfa).error();
+    return schema_error(ErrorCode::kInvalidArgument, nothing_at.empty() ? "#" : nothing_at,
+                        "no value is valid");
+  }
   return grammar;
 }
 

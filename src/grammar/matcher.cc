@@ -12,34 +12,37 @@ Matcher::Matcher(std::shared_ptr<const Program> program)
   chart_.reset(program_->automaton().start());
 }
 
-void Matcher::fill(std::span<uint64_t> mask) {
+bool Matcher::fill(std::span<uint64_t> mask) {
   const Vocabulary& vocabulary = program_->vocabulary();
   CHECK(mask.size() >= vocabulary.num_words(), "a mask has a bit for each id");
   std::fill(mask.begin(), mask.end(), 0);
   const std::span<uint64_t> row = mask.first(vocabulary.num_words());
   exits_.clear();
   spares_.clear();
-  if (!ended_) {
-    for (const Chart::Item& item : chart_.items()) {
-      add(with_spare([&](TokenMask& spare) -> const TokenMask& {
-            return program_->mask(item.state, spare);
-          }),
-          item.frame, row);
-    }
+  work_ = 0;
+  bool fits = true;
+  for (const Chart::Item& item : chart_.items()) {
+    if (ended_ || !fits) break;
+    const TokenMask& found = with_spare(
+        [&](TokenMask& spare) -> const TokenMask& { return program_->mask(item.state, spare); });
+    fits = add(found, item.frame, row);
   }
   // Tokens that go on behind the end of the rule that they begin in, from where its callers go on.
-  for (size_t i = 0; i < exits_.size(); ++i) {
+  for (size_t i = 0; i < exits_.size() && fits; ++i) {
     const Exit exit = exits_[i];
     chart_.for_each_return(exit.frame, [&](StateId after, Chart::FrameId frame) {
-      add(with_spare([&](TokenMask& spare) -> const TokenMask& {
-            return program_->extension(*exit.from, after, spare);
-          }),
-          frame, row);
+      if (!fits) return;
+      const TokenMask& found = with_spare([&](TokenMask& spare) -> const TokenMask& {
+        return program_->extension(*exit.from, after, spare);
+      });
+      fits = add(found, frame, row);
     });
   }
-  if (!can_end()) return;
-  for (const int32_t id : vocabulary.ends())
-    row[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+  if (can_end()) {
+    for (const int32_t id : vocabulary.ends())
+      row[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+  }
+  return fits;
 }
 
 // What make(spare) returns; the spare stays if that is it.
@@ -51,15 +54,20 @@ const TokenMask& Matcher::with_spare(const Make& make) {
   return made;
 }
 
-void Matcher::add(const TokenMask& found, Chart::FrameId frame, std::span<uint64_t> row) {
+// False: too much work.
+bool Matcher::add(const TokenMask& found, Chart::FrameId frame, std::span<uint64_t> row) {
+  work_ += found.work;
+  if (!found.is_complete || work_ > kMaxWork) return false;
   add_to(found, program_->vocabulary(), row);
-  if (found.exits == TokenMask::kNoExits || frame == Chart::kRoot) return;
+  if (found.exits == TokenMask::kNoExits || frame == Chart::kRoot) return true;
   // Rules that begin with themselves return to their own frame.
   const auto is_same = [&](const Exit& other) {
     return other.frame == frame && other.from->exits == found.exits &&
            (found.exits != TokenMask::kOwnExits || other.from->own_exits == found.own_exits);
   };
+  work_ += exits_.size();
   if (std::none_of(exits_.begin(), exits_.end(), is_same)) exits_.push_back({&found, frame});
+  return true;
 }
 
 bool Matcher::accept(int32_t id) {

@@ -21,13 +21,17 @@ class Matcher {
  public:
   /// Tokens that can be rolled back at least.
   static constexpr size_t kMaxRollback = 64;
+  /// Chart::work that a mask may take where nothing of it is there yet: a third of a second, about.
+  static constexpr size_t kMaxWork = 10'000'000;
 
   explicit Matcher(std::shared_ptr<const Program> program);
 
   /// Sets bit i % 64 of word i / 64 where id i may come next, and clears all others; ids that end
   /// are allowed where the text is complete. mask has mask_words(vocabulary size) words at least;
-  /// words behind these are cleared.
-  void fill(std::span<uint64_t> mask);
+  /// words behind these are cleared. After an end only ids that end are set, though none comes.
+  /// False: the grammar is too ambiguous here (kMaxWork), and the mask says nothing. A request that
+  /// comes to such a place should fail; whether it does depends on its ids alone.
+  [[nodiscard]] bool fill(std::span<uint64_t> mask);
 
   /// The token of that id comes next. False: it is not allowed, or the matcher has ended; then
   /// nothing has changed but failed().
@@ -52,12 +56,13 @@ class Matcher {
   };
   template <class Make>
   const TokenMask& with_spare(const Make& make);
-  void add(const TokenMask& found, Chart::FrameId frame, std::span<uint64_t> row);
+  bool add(const TokenMask& found, Chart::FrameId frame, std::span<uint64_t> row);
 
   std::shared_ptr<const Program> program_;
   Chart chart_;
   std::vector<size_t> tokens_;    // positions behind the last ones
   size_t num_forgotten_ = 0;      // accepted before these
+  size_t work_ = 0;               // of a fill, as if nothing were there yet
   std::vector<Exit> exits_;       // of a fill
   std::deque<TokenMask> spares_;  // of a fill: masks that the program does not keep
   bool ended_ = false;

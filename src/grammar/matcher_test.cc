@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "grammar/oracle.h"
@@ -113,7 +114,7 @@ int compare_one_text(const Grammar& grammar, const std::shared_ptr<const Program
   std::vector<uint64_t> mask(vocabulary.num_words());
   int compared = 0;
   for (; compared < num_tokens && oracle.num_readings() <= kMaxReadings; ++compared) {
-    matcher.fill(mask);
+    EXPECT_TRUE(matcher.fill(mask));
     std::vector<int32_t> allowed;
     for (int32_t id = 0; id < static_cast<int32_t>(vocabulary.size()); ++id) {
       const bool expected =
@@ -140,7 +141,7 @@ TEST(GrammarMatcher, MasksOfRandomGrammarsAreTheOracles) {
     SCOPED_TRACE("seed " + std::to_string(run));
     const Grammar grammar = RandomGrammar(static_cast<uint32_t>(run)).make();
     ProgramOptions options;
-    if (run % 3 == 0) options.max_eager_steps = 0;
+    if (run % 3 == 0) options.max_eager_work = 0;
     if (run % 5 == 0) options.max_mask_bytes = 100;
     const auto program = compile_or_die(grammar, vocabulary, options);
     std::mt19937 random(static_cast<uint32_t>(run));
@@ -219,7 +220,7 @@ TEST(GrammarMatcher, EndsOnceAndOnlyWhereTheTextIsComplete) {
   EXPECT_FALSE(matcher.accept(kEnd));
   EXPECT_TRUE(matcher.accept(3 + 'b'));
   std::vector<uint64_t> mask(mask_words(small_vocabulary()->size()) + 2, ~uint64_t{0});
-  matcher.fill(mask);
+  EXPECT_TRUE(matcher.fill(mask));
   EXPECT_EQ(mask[0], uint64_t{1} << kEnd);
   for (size_t i = 1; i < mask.size(); ++i) EXPECT_EQ(mask[i], 0U);
   EXPECT_TRUE(matcher.accept(kEnd));
@@ -253,21 +254,53 @@ TEST(GrammarMatcher, RollsBackToTheSameMasks) {
       return matcher.failed() ? -1 : id;
     };
     for (int i = 0; i < 200; ++i) {
-      plain.fill(expected);
+      EXPECT_TRUE(plain.fill(expected));
       const size_t num_drafts = i % 50 == 49 ? Matcher::kMaxRollback : random() % 4;
       size_t drafted = 0;
       for (found = expected; drafted < num_drafts; ++drafted) {
         if (step(drafting, found) < 0) break;
-        drafting.fill(found);
+        EXPECT_TRUE(drafting.fill(found));
       }
       drafting.rollback(drafted);
-      drafting.fill(found);
+      EXPECT_TRUE(drafting.fill(found));
       ASSERT_EQ(found, expected) << "seed " << seed << " step " << i;
       const int32_t id = step(plain, expected);
       if (id < 0) break;
       ASSERT_TRUE(drafting.accept(id));
     }
     EXPECT_EQ(plain.num_tokens(), drafting.num_tokens());
+  }
+}
+
+// Masks that are made when first needed, by several threads at a time, are those of one.
+TEST(GrammarProgram, IsSharedByThreads) {
+  const auto vocabulary = small_vocabulary();
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    const Grammar grammar = RandomGrammar(seed).make();
+    ProgramOptions lazy;
+    lazy.max_eager_work = 0;
+    if (seed == 3) lazy.max_mask_bytes = 500;
+    const auto answer = [&](const std::shared_ptr<const Program>& program) {
+      Matcher matcher(program);
+      std::mt19937 random(seed);
+      std::vector<uint64_t> mask(vocabulary->num_words());
+      std::vector<uint64_t> seen;
+      for (int i = 0; i < 30; ++i) {
+        EXPECT_TRUE(matcher.fill(mask));
+        seen.insert(seen.end(), mask.begin(), mask.end());
+        int32_t id = static_cast<int32_t>(random() % vocabulary->size());
+        for (size_t tries = 0; !matcher.accept(id) && tries < vocabulary->size(); ++tries)
+          id = static_cast<int32_t>((static_cast<size_t>(id) + 1) % vocabulary->size());
+      }
+      return seen;
+    };
+    const auto expected = answer(compile_or_die(grammar, vocabulary));
+    const auto shared = compile_or_die(grammar, vocabulary, lazy);
+    std::vector<std::vector<uint64_t>> found(4);
+    std::vector<std::thread> threads;
+    for (auto& one : found) threads.emplace_back([&] { one = answer(shared); });
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& one : found) EXPECT_EQ(one, expected) << "seed " << seed;
   }
 }
 

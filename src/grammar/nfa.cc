@@ -267,8 +267,7 @@ Result<Nfa> build_nfa(const Grammar& grammar, const CompileLimits& limits) {
   TRY_ASSIGN(Nfa nfa, Builder(grammar, limits).build());
   Marking(nfa, &Nfa::State::useful, true).run();
   Marking(nfa, &Nfa::State::nullable, false).run();
-  if (!nfa.states[nfa.start].useful)
-    return Error{ErrorCode::kInvalidArgument, "the grammar allows no text at all", {}};
+  if (!nfa.states[nfa.start].useful) return Error{ErrorCode::kInvalidArgument, kNothingAllowed, {}};
   return nfa;
 }
 

@@ -45,6 +45,9 @@ struct Nfa {
   uint32_t multibyte_start = UINT32_MAX;  ///< of Grammar::multibyte
 };
 
+/// The message of the error for a grammar that allows nothing.
+inline constexpr const char* kNothingAllowed = "the grammar allows no text at all";
+
 /// Errors: kInvalidArgument for a grammar that allows nothing, or beyond the limits.
 Result<Nfa> build_nfa(const Grammar& grammar, const CompileLimits& limits);
 

@@ -67,7 +67,8 @@ Result<std::shared_ptr<const Program>> Program::compile(
   // make_shared cannot reach the constructor.
   std::shared_ptr<Program> program(
       new Program(std::move(automaton), std::move(vocabulary), options));
-  program->make_masks(options.max_eager_steps);
+  if (Result<void> done = program->make_masks(options.max_eager_work); !done)
+    return std::move(done).error();
   return std::shared_ptr<const Program>(std::move(program));
 }
 
@@ -88,19 +89,25 @@ Program::~Program() {
   for (const auto& mask : masks_) delete mask.load();
 }
 
-void Program::make_masks(size_t max_steps) {
+Result<void> Program::make_masks(size_t max_work) {
   Chart chart(automaton_);
   TokenWalk walk(*vocabulary_, chart);
-  for (uint32_t i = 0; i < num_classes_ && walk.num_steps() < max_steps; ++i) {
+  for (uint32_t i = 0; i < num_classes_ && chart.work() < max_work; ++i) {
     TokenMask mask = walk.mask_of(example_[i], reach_[example_[i]]);
-    if (keep(i, mask) == nullptr) return;
+    if (!mask.is_complete) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "grammar too ambiguous: too many readings of the same text stand side by side",
+                   {}};
+    }
+    if (keep(i, mask) == nullptr) return {};
   }
-  make_extensions(walk, max_steps);
+  make_extensions(walk, chart, max_work);
+  return {};
 }
 
 // For each rule and each exit in it, what goes on where the rule is called from; and what goes on
 // behind the end of those in turn.
-void Program::make_extensions(TokenWalk& walk, size_t max_steps) {
+void Program::make_extensions(TokenWalk& walk, const Chart& chart, size_t max_work) {
   const RuleMap rules(automaton_);
   std::set<std::pair<uint32_t, StateId>> seen;  // a set of exits, the start of the rule it is in
   std::vector<std::pair<uint32_t, StateId>> work;
@@ -115,7 +122,7 @@ void Program::make_extensions(TokenWalk& walk, size_t max_steps) {
   for (size_t i = 0; i < work.size(); ++i) {
     const auto [exits, start] = work[i];
     for (const StateId after : *rules.returns(start)) {
-      if (walk.num_steps() >= max_steps || extensions_.size() >= kMaxEagerExtensions) return;
+      if (chart.work() >= max_work || extensions_.size() >= kMaxEagerExtensions) return;
       const uint64_t key = extension_key(exits, class_of_[after]);
       const auto found = extensions_.find(key);
       const TokenMask* made = found != extensions_.end() ? found->second.get() : nullptr;

@@ -22,9 +22,9 @@ namespace stoker::grammar {
 
 struct ProgramOptions {
   CompileLimits limits;
-  /// Masks are made while compiling until so many nodes of the tree of tokens have been looked at
-  /// (about 10^7 a second); the others when they are first needed.
-  size_t max_eager_steps = 20'000'000;
+  /// Masks are made while compiling until it took so much Chart::work (about 2 * 10^7 a second);
+  /// the others when they are first needed.
+  size_t max_eager_work = 20'000'000;
   /// Masks beyond so many bytes are not kept, but made again each time.
   size_t max_mask_bytes = size_t{64} << 20;
 };
@@ -33,8 +33,8 @@ struct ProgramOptions {
 /// thread.
 class Program {
  public:
-  /// Slow: milliseconds to seconds. Errors: kInvalidArgument for a grammar that allows nothing, or
-  /// is too large.
+  /// Slow: milliseconds to seconds. Errors: kInvalidArgument for a grammar that allows nothing, is
+  /// too large, or too ambiguous.
   static Result<std::shared_ptr<const Program>> compile(
       const Grammar& grammar, std::shared_ptr<const Vocabulary> vocabulary,
       const ProgramOptions& options = {});
@@ -61,8 +61,8 @@ class Program {
  private:
   Program(Automaton automaton, std::shared_ptr<const Vocabulary> vocabulary,
           const ProgramOptions& options);
-  void make_masks(size_t max_steps);
-  void make_extensions(TokenWalk& walk, size_t max_steps);
+  Result<void> make_masks(size_t max_work);
+  void make_extensions(TokenWalk& walk, const Chart& chart, size_t max_work);
   bool take_memory(size_t bytes) const;
   bool keep_exits(TokenMask& mask) const;
   const TokenMask* keep(uint32_t index, TokenMask& mask) const;

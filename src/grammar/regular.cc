@@ -86,11 +86,12 @@ Result<Regular> product(const Regular& a, const Regular& b, bool wanted) {
     const auto [in_a, in_b] = pairs[i];
     Regular::State state;
     state.accepts = a.states[in_a].accepts && (in_b != kNone && b.states[in_b].accepts) == wanted;
-    for (int byte = 0; byte < 256; ++byte) {
-      const uint32_t next_a = successor(a, in_a, static_cast<uint8_t>(byte));
-      const uint32_t next_b = successor(b, in_b, static_cast<uint8_t>(byte));
-      if (next_a == kNone || (wanted && next_b == kNone)) continue;
-      append_edge(state.edges, static_cast<uint8_t>(byte), number_of(next_a, next_b));
+    for (const Regular::Edge& edge : a.states[in_a].edges) {
+      for (int byte = edge.first; byte <= edge.last; ++byte) {
+        const uint32_t next_b = successor(b, in_b, static_cast<uint8_t>(byte));
+        if (wanted && next_b == kNone) continue;
+        append_edge(state.edges, static_cast<uint8_t>(byte), number_of(edge.to, next_b));
+      }
     }
     out.states.push_back(std::move(state));
   }

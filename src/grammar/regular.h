@@ -12,7 +12,7 @@
 namespace stoker::grammar {
 
 /// States that any of these makes at most; more is kInvalidArgument.
-inline constexpr size_t kMaxRegularStates = 20'000;
+inline constexpr size_t kMaxRegularStates = 8'000;
 
 /// What the expressions of a grammar without recursion and shared rules allow, as one automaton.
 /// Errors: kInvalidArgument beyond kMaxRegularStates, and kUnsupported for a rule that is called.

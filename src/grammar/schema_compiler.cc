@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/try.h"
-#include "grammar/schema_values.h"
 
 namespace stoker::grammar {
 namespace {
 
 constexpr size_t kMaxRules = 50'000;
 constexpr size_t kMaxCombined = 20'000;
+constexpr size_t kMaxExpressions = 1000;
 
 const Json* keyword_of(const Part& part, const char* name) {
   return part.schema->find(name);
@@ -99,6 +99,7 @@ Result<NodeId> SchemaCompiler::combined(Parts parts, Use use) {
   if (parts.groups.empty()) return plain(parts.own, use);
   const Parts::Group group = std::move(parts.groups.back());
   parts.groups.pop_back();
+  parts.chosen.push_back(group.pointer);
   if (group.exactly_one) {
     if (Result<void> done = reader_.check_exclusive(group); !done) return std::move(done).error();
   }
@@ -160,14 +161,14 @@ Result<NodeId> SchemaCompiler::plain(const std::vector<Part>& own, Use use) {
 // The values of `enum` and `const` that the rest allows too.
 Result<NodeId> SchemaCompiler::constants(const std::vector<Part>& own, uint8_t types, Use use) {
   TRY_ASSIGN(const Lengths lengths, lengths_of(own));
-  TRY_ASSIGN(const std::optional<Regular> texts, texts_of(own, lengths));
+  TRY_ASSIGN(const std::optional<Regular> allowed, texts(own, lengths));
   TRY_ASSIGN(const std::optional<NumberRange> range, range_of(own, false));
   const auto fits = [&](const Json& value) {
     const uint8_t type = type_of(value);
     if ((type & types) == 0) return false;
     if (type == kString) {
       const std::string& text = value.as_string();
-      if (texts) return contains(*texts, text);
+      if (allowed) return contains(*allowed, text);
       const auto length = static_cast<uint32_t>(std::count_if(text.begin(), text.end(), [](char c) {
         return (static_cast<uint8_t>(c) & 0xC0) != 0x80;
       }));
@@ -216,22 +217,37 @@ Result<NodeId> SchemaCompiler::constants(const std::vector<Part>& own, uint8_t t
   return builder_.choice(std::move(alternatives));
 }
 
+// As texts_of, at most kMaxExpressions times.
+Result<std::optional<Regular>> SchemaCompiler::texts(const std::vector<Part>& own,
+                                                     const Lengths& lengths) {
+  for (const Part& part : own)
+    for (const char* keyword : {"pattern", "format"})
+      if (keyword_of(part, keyword) != nullptr) ++num_expressions_;
+  if (num_expressions_ > kMaxExpressions) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "schema too large: it has more than " + std::to_string(kMaxExpressions) + " patterns",
+        {}};
+  }
+  return texts_of(own, lengths);
+}
+
 Result<NodeId> SchemaCompiler::string(const std::vector<Part>& own, Use use) {
   TRY_ASSIGN(const Lengths lengths, lengths_of(own));
-  TRY_ASSIGN(std::optional<Regular> texts, texts_of(own, lengths));
-  if (lengths.min > lengths.max || (texts && is_empty(*texts))) return nothing(own[0].pointer);
+  TRY_ASSIGN(std::optional<Regular> allowed, texts(own, lengths));
+  if (lengths.min > lengths.max || (allowed && is_empty(*allowed))) return nothing(own[0].pointer);
   if (use == Use::kJson) {
-    if (!texts)
+    if (!allowed)
       return lengths.is_any() ? json_.string() : json_.string_of_length(lengths.min, lengths.max);
-    return builder_.sequence(
-        {builder_.literal("\""), builder_.regular(json_spelling(*texts)), builder_.literal("\"")});
+    return builder_.sequence({builder_.literal("\""), builder_.regular(json_spelling(*allowed)),
+                              builder_.literal("\"")});
   }
-  if (!texts && !lengths.is_any()) {
-    TRY_ASSIGN(texts, regular_length(lengths.min, lengths.max));
+  if (!allowed && !lengths.is_any()) {
+    TRY_ASSIGN(allowed, regular_length(lengths.min, lengths.max));
   }
   const NodeId end = builder_.literal(style_->end);
-  if (texts) {
-    TRY_ASSIGN(Regular text, intersection(*texts, regular_text_without(style_->text_without)));
+  if (allowed) {
+    TRY_ASSIGN(Regular text, intersection(*allowed, regular_text_without(style_->text_without)));
     return builder_.sequence({builder_.regular(std::move(text)), end});
   }
   if (!any_text_) {

@@ -14,6 +14,7 @@
 #include "grammar/json_schema.h"
 #include "grammar/regular.h"
 #include "grammar/schema_parts.h"
+#include "grammar/schema_values.h"
 #include "stoker/result.h"
 
 namespace stoker::grammar {
@@ -78,8 +79,15 @@ class SchemaCompiler {
   NodeId nothing(const std::string& pointer);
 
   Result<NodeId> string(const std::vector<Part>& own, Use use);
+  Result<std::optional<Regular>> texts(const std::vector<Part>& own, const Lengths& lengths);
 
   Result<Members> members_of(const std::vector<Part>& own);
+  // Names that a pattern matches, and what holds for their values.
+  struct Pattern {
+    Regular names;
+    Part value;
+  };
+  Result<const std::vector<Pattern>*> patterns_of(const Part& part);
   Result<void> add_others(const std::vector<Part>& own, Members& members);
   Result<std::vector<Part>> value_of_member(const std::vector<Part>& own, const std::string& name);
   Result<std::optional<Regular>> names_of(const std::vector<Part>& own);
@@ -100,7 +108,9 @@ class SchemaCompiler {
   const ParameterStyle* style_ = nullptr;  // of values that are Use::kText
   std::map<std::pair<std::vector<const Json*>, Use>, RuleId> rules_;
   std::vector<Job> jobs_;
-  std::optional<NodeId> any_text_;  // of parameters, with their end
+  std::optional<NodeId> any_text_;                        // of parameters, with their end
+  std::map<const Json*, std::vector<Pattern>> patterns_;  // by schema
+  size_t num_expressions_ = 0;
   size_t num_combined_ = 0;
   std::string nothing_at_;
 };

@@ -5,10 +5,11 @@
 #include "base/try.h"
 #include "grammar/regex.h"
 #include "grammar/schema_compiler.h"
-#include "grammar/schema_values.h"
 
 namespace stoker::grammar {
 namespace {
+
+constexpr size_t kMaxPatterns = 64;
 
 Result<Regular> names_matching(const std::string& expression, const std::string& pointer) {
   GrammarBuilder builder;
@@ -18,34 +19,32 @@ Result<Regular> names_matching(const std::string& expression, const std::string&
   return to_regular(grammar).with("schema at " + pointer);
 }
 
-// A name and the place of it.
-struct Pattern {
-  Regular names;
-  Part value;
-};
-
-Result<std::vector<Pattern>> patterns_of(const std::vector<Part>& own) {
-  std::vector<Pattern> patterns;
-  for (const Part& part : own) {
-    const Json* list = part.schema->find("patternProperties");
-    if (list == nullptr) continue;
-    const std::string at = child_pointer(part.pointer, "patternProperties");
-    for (const auto& [expression, schema] : list->members()) {
-      const std::string pointer = child_pointer(at, expression);
-      TRY_ASSIGN(Regular names, names_matching(expression, pointer));
-      for (const Pattern& other : patterns) {
-        TRY_ASSIGN(const Regular common, intersection(names, other.names));
-        if (is_empty(common)) continue;
-        return schema_error(ErrorCode::kUnsupported, pointer,
-                            "some names match another pattern too (" + other.value.pointer + ")");
-      }
-      patterns.push_back({std::move(names), {&schema, pointer}});
-    }
-  }
-  return patterns;
-}
-
 }  // namespace
+
+// The patterns of a schema; a name matches one of them at most.
+Result<const std::vector<SchemaCompiler::Pattern>*> SchemaCompiler::patterns_of(const Part& part) {
+  const auto [found, is_new] = patterns_.try_emplace(part.schema);
+  std::vector<Pattern>& patterns = found->second;
+  const Json* list = part.schema->find("patternProperties");
+  if (!is_new || list == nullptr) return &patterns;
+  const std::string at = child_pointer(part.pointer, "patternProperties");
+  if (list->members().size() > kMaxPatterns) {
+    return schema_error(ErrorCode::kUnsupported, at,
+                        "more than " + std::to_string(kMaxPatterns) + " patterns");
+  }
+  for (const auto& [expression, schema] : list->members()) {
+    const std::string pointer = child_pointer(at, expression);
+    TRY_ASSIGN(Regular names, names_matching(expression, pointer));
+    for (const Pattern& other : patterns) {
+      TRY_ASSIGN(const Regular common, intersection(names, other.names));
+      if (is_empty(common)) continue;
+      return schema_error(ErrorCode::kUnsupported, pointer,
+                          "some names match another pattern too (" + other.value.pointer + ")");
+    }
+    patterns.push_back({std::move(names), {&schema, pointer}});
+  }
+  return &patterns;
+}
 
 // What holds for the value of a name: of each schema its property, or its patterns, or else what it
 // says of others.
@@ -59,8 +58,8 @@ Result<std::vector<Part>> SchemaCompiler::value_of_member(const std::vector<Part
     if (is_known) {
       value.push_back({property, child_pointer(child_pointer(part.pointer, "properties"), name)});
     }
-    TRY_ASSIGN(const std::vector<Pattern> patterns, patterns_of({part}));
-    for (const Pattern& pattern : patterns) {
+    TRY_ASSIGN(const std::vector<Pattern>* patterns, patterns_of(part));
+    for (const Pattern& pattern : *patterns) {
       if (!contains(pattern.names, name)) continue;
       value.push_back(pattern.value);
       is_known = true;
@@ -90,7 +89,7 @@ Result<std::optional<Regular>> SchemaCompiler::names_of(const std::vector<Part>&
   }
   if (parts.nothing_holds) return std::optional<Regular>(Regular{{Regular::State{}}});
   TRY_ASSIGN(const Lengths lengths, lengths_of(parts.own));
-  TRY_ASSIGN(std::optional<Regular> names, texts_of(parts.own, lengths));
+  TRY_ASSIGN(std::optional<Regular> names, texts(parts.own, lengths));
   if (!names && !lengths.is_any()) {
     TRY_ASSIGN(names, regular_length(lengths.min, lengths.max));
   }
@@ -155,7 +154,16 @@ Result<void> SchemaCompiler::add_others(const std::vector<Part>& own, Members& m
   std::vector<std::string_view> declared;
   for (const Members::Declared& one : members.declared) declared.push_back(one.name);
   TRY_ASSIGN(const std::optional<Regular> allowed, names_of(own));
-  TRY_ASSIGN(const std::vector<Pattern> patterns, patterns_of(own));
+  const std::vector<Pattern>* patterns = nullptr;  // of the only schema that has some
+  for (const Part& part : own) {
+    TRY_ASSIGN(const std::vector<Pattern>* more, patterns_of(part));
+    if (more->empty()) continue;
+    if (patterns != nullptr) {
+      return schema_error(ErrorCode::kUnsupported, more->front().value.pointer,
+                          "together with another schema that has patternProperties");
+    }
+    patterns = more;
+  }
   std::vector<Part> rest;
   bool has_properties = false;
   bool is_stated = false;
@@ -169,15 +177,16 @@ Result<void> SchemaCompiler::add_others(const std::vector<Part>& own, Members& m
     if (!others->is_bool())
       rest.push_back({others, child_pointer(part.pointer, "additionalProperties")});
   }
-  if (!patterns.empty() && own.size() > 1 && is_stated) {
-    return schema_error(ErrorCode::kUnsupported, patterns[0].value.pointer,
+  if (patterns != nullptr && own.size() > 1 && is_stated) {
+    return schema_error(ErrorCode::kUnsupported, patterns->front().value.pointer,
                         "together with another schema that has additionalProperties");
   }
   if (options_.disable_additional_properties && has_properties && !is_stated) is_closed = true;
   Regular others = allowed ? *allowed : regular_utf8();
-  const bool is_any = !allowed && declared.empty() && patterns.empty();
+  const bool is_any = !allowed && declared.empty() && patterns == nullptr;
   TRY_ASSIGN(others, difference(others, regular_of_strings(declared)));
-  for (const Pattern& pattern : patterns) {
+  static const std::vector<Pattern> kNoPatterns;
+  for (const Pattern& pattern : patterns != nullptr ? *patterns : kNoPatterns) {
     TRY_ASSIGN(const Regular names, intersection(others, pattern.names));
     if (!is_empty(names)) members.others.push_back({names, {pattern.value}});
     TRY_ASSIGN(others, difference(others, pattern.names));

@@ -300,6 +300,14 @@ Result<void> SchemaReader::add_at(const Part& part, Parts& out, int depth) {
     Parts::Group group;
     group.pointer = child_pointer(part.pointer, name);
     group.exactly_one = name == "oneOf";
+    if (std::find(out.chosen.begin(), out.chosen.end(), group.pointer) != out.chosen.end()) {
+      return schema_error(ErrorCode::kInvalidArgument, group.pointer,
+                          "this schema refers to itself without a value in between");
+    }
+    const auto is_same = [&group](const Parts::Group& other) {
+      return other.pointer == group.pointer;
+    };
+    if (std::any_of(out.groups.begin(), out.groups.end(), is_same)) continue;
     for (size_t i = 0; i < branches->items().size(); ++i) {
       group.branches.push_back(
           {&branches->items()[i], child_pointer(group.pointer, std::to_string(i))});

@@ -45,8 +45,9 @@ struct Parts {
   };
   std::vector<Part> own;
   std::vector<Group> groups;
-  bool nothing_holds = false;  ///< a schema `false`
-  std::string false_at;        ///< where it stands
+  std::vector<std::string> chosen;  ///< pointers of groups of which a branch is in `own`
+  bool nothing_holds = false;       ///< a schema `false`
+  std::string false_at;             ///< where it stands
 };
 
 /// Reads one document. Errors name the JSON pointer.

@@ -6,6 +6,7 @@
 
 #include "base/try.h"
 #include "grammar/formats.h"
+#include "grammar/nfa.h"
 #include "grammar/regex.h"
 #include "grammar/regular.h"
 
@@ -21,8 +22,7 @@ Result<Regular> texts_matching(const std::string& expression, RegexMatch match) 
   TRY_ASSIGN(const Grammar grammar, std::move(builder).finish(root));
   Result<Regular> texts = to_regular(grammar);
   // What allows nothing is an automaton that accepts nothing.
-  if (!texts && texts.error().message.find("no text") != std::string::npos)
-    return Regular{{Regular::State{}}};
+  if (!texts && texts.error().message == kNothingAllowed) return Regular{{Regular::State{}}};
   return texts;
 }
 

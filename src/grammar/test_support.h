@@ -60,7 +60,7 @@ inline bool has_bit(const std::vector<uint64_t>& mask, int32_t id) {
 inline bool matches(const Grammar& grammar, std::string_view text) {
   static const auto vocabulary = small_vocabulary();
   ProgramOptions options;
-  options.max_eager_steps = 0;
+  options.max_eager_work = 0;
   Matcher matcher(compile_or_die(grammar, vocabulary, options));
   for (const char byte : text)
     if (!matcher.accept(3 + static_cast<uint8_t>(byte))) return false;
@@ -71,6 +71,12 @@ inline bool matches(const Grammar& grammar, std::string_view text) {
 inline int num_runs(int usual) {
   const char* asked = std::getenv("STOKER_GRAMMAR_RUNS");
   return asked != nullptr ? std::atoi(asked) : usual;
+}
+
+/// The seed of the first run: STOKER_GRAMMAR_SEED, else 0.
+inline int first_seed() {
+  const char* asked = std::getenv("STOKER_GRAMMAR_SEED");
+  return asked != nullptr ? std::atoi(asked) : 0;
 }
 
 }  // namespace stoker::grammar::testing

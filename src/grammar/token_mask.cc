@@ -143,15 +143,16 @@ std::vector<PlainReach> plain_reach(const Automaton& automaton) {
   return reach;
 }
 
+// False: it would take more than `max_work`.
 template <class Found>
-void TokenWalk::walk(const Trie& trie, uint32_t node, const Found& found) {
+bool TokenWalk::walk(const Trie& trie, uint32_t node, size_t max_work, const Found& found) {
   const size_t base = chart_.position();
   const size_t base_depth = trie.node(node).depth;
   const uint32_t end = trie.node(node).end;
   for (uint32_t at = node + 1; at < end;) {
     const Trie::Node& here = trie.node(at);
     chart_.cut(base + here.depth - base_depth - 1);
-    ++num_steps_;
+    if (chart_.work() > max_work) return false;
     if (chart_.push(here.byte)) {
       found(at);
       ++at;
@@ -160,6 +161,7 @@ void TokenWalk::walk(const Trie& trie, uint32_t node, const Found& found) {
     }
   }
   chart_.cut(base);
+  return true;
 }
 
 TokenMask TokenWalk::mask_of(StateId state, PlainReach reach) {
@@ -167,34 +169,41 @@ TokenMask TokenWalk::mask_of(StateId state, PlainReach reach) {
   const bool over_others = reach.exact || reach.min == kMaxPlain;
   if (over_others) mask.plain_chars = reach.min;
   mask.own_exits.over_others = over_others;
+  const size_t work_before = chart_.work();
+  mask.work = work_before + kMaxWork;
   chart_.reset(state);
   add_below(over_others ? vocabulary_.others() : vocabulary_.all(), 0, mask);
-  finish(mask);
+  finish(mask, work_before);
   return mask;
 }
 
 TokenMask TokenWalk::extension_of(const ExitSet& exits, StateId state) {
   TokenMask mask;
   mask.own_exits.over_others = exits.over_others;
+  const size_t work_before = chart_.work();
+  mask.work = work_before + kMaxWork;
   chart_.reset(state);
   const bool ends_at_once = chart_.ends();
   for (const uint32_t node : exits.nodes) {
+    if (!mask.is_complete) break;
     if (ends_at_once) mask.own_exits.nodes.push_back(node);
     add_below(exits.over_others ? vocabulary_.others() : vocabulary_.all(), node, mask);
   }
-  finish(mask);
+  finish(mask, work_before);
   return mask;
 }
 
 void TokenWalk::add_below(const Trie& trie, uint32_t node, TokenMask& mask) {
-  walk(trie, node, [&](uint32_t at) {
+  // Its own field holds the bound until finish().
+  mask.is_complete = walk(trie, node, mask.work, [&](uint32_t at) {
     const auto tokens = trie.tokens(at);
     mask.ids.insert(mask.ids.end(), tokens.begin(), tokens.end());
     if (chart_.ends() && trie.node(at).end > at + 1) mask.own_exits.nodes.push_back(at);
   });
 }
 
-void TokenWalk::finish(TokenMask& mask) const {
+void TokenWalk::finish(TokenMask& mask, size_t work_before) const {
+  mask.work = chart_.work() - work_before;
   // Two exits, one below the other, may lead to the same.
   std::sort(mask.ids.begin(), mask.ids.end());
   mask.ids.erase(std::unique(mask.ids.begin(), mask.ids.end()), mask.ids.end());

@@ -30,6 +30,8 @@ struct TokenMask {
   std::vector<uint64_t> words;  ///< all allowed tokens, the plain ones too; else empty
   uint32_t exits = kNoExits;    ///< the number of the set that the program keeps; or kOwnExits:
   ExitSet own_exits;            ///< there was no memory to keep it
+  size_t work = 0;              ///< Chart::work that it took
+  bool is_complete = true;      ///< false: it would have taken more than TokenWalk::kMaxWork
 
   size_t memory_bytes() const {
     return sizeof(*this) + ids.size() * sizeof(int32_t) + words.size() * sizeof(uint64_t) +
@@ -51,6 +53,10 @@ std::vector<PlainReach> plain_reach(const Automaton& automaton);
 /// Walks trees of tokens along a chart. Borrows what it is given.
 class TokenWalk {
  public:
+  /// Of one mask; a tenth of a second, about. Grammars that need more have so many readings of the
+  /// same text that they are of no use.
+  static constexpr size_t kMaxWork = 4'000'000;
+
   TokenWalk(const Vocabulary& vocabulary, Chart& chart) : vocabulary_(vocabulary), chart_(chart) {}
 
   /// The mask of a state, its exits in `own_exits`. Leaves the chart anywhere.
@@ -59,18 +65,14 @@ class TokenWalk {
   /// `own_exits`. Leaves the chart anywhere.
   TokenMask extension_of(const ExitSet& exits, StateId state);
 
-  /// Nodes looked at so far.
-  size_t num_steps() const { return num_steps_; }
-
  private:
   void add_below(const Trie& trie, uint32_t node, TokenMask& mask);
-  void finish(TokenMask& mask) const;
+  void finish(TokenMask& mask, size_t work_before) const;
   template <class Found>
-  void walk(const Trie& trie, uint32_t node, const Found& found);
+  bool walk(const Trie& trie, uint32_t node, size_t max_work, const Found& found);
 
   const Vocabulary& vocabulary_;
   Chart& chart_;
-  size_t num_steps_ = 0;
 };
 
 /// Adds a mask to a row of Vocabulary::num_words() words.

@@ -1,0 +1,24 @@
+// Any bytes as an expression: either an error with an offset, or a grammar of which the masks are
+// exact.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "fuzz/grammar_run.h"
+#include "grammar/regex.h"
+
+// NOLINTNEXTLINE(readability-identifier-naming): the name that libFuzzer calls
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace stoker;  // NOLINT(google-build-using-namespace): the entry point alone
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto grammar = grammar::from_regex(text);
+  if (grammar) {
+    grammar::fuzz_run(*grammar, {data, size});
+  } else {
+    CHECK(grammar.error().message.find("byte") != std::string_view::npos ||
+              grammar.error().message.find("large") != std::string_view::npos,
+          "errors name a place");
+  }
+  return 0;
+}
