@@ -41,15 +41,16 @@ bool Chart::push(uint8_t byte) {
   ++work_;
   const std::span<const Item> here = items();
   if (here.size() == 1) {
-    // One reading, nothing called and nothing ended: nearly all bytes.
+    // One reading, nothing called and no call ended: nearly all bytes.
     const Item item = here[0];
     if (!automaton_->first(item.state)[byte]) return false;
     const StateId next = automaton_->step(item.state, byte);
-    if (next != kDead && automaton_->calls(item.state).empty() && !automaton_->accepts(next)) {
+    const bool is_end = next != kDead && automaton_->accepts(next);
+    if (next != kDead && (!is_end || item.frame == kRoot) && !calls_with(item.state, byte)) {
       items_.push_back({next, item.frame});
       Position position = positions_.back();
       ++position.items;
-      position.ends = false;
+      position.ends = is_end;
       positions_.push_back(position);
       return true;
     }
@@ -58,6 +59,13 @@ bool Chart::push(uint8_t byte) {
   if (step_items(byte) && close(begin)) return finish_position(begin);
   overflowed_ = true;
   cut(position());
+  return false;
+}
+
+// Whether a call of the state can begin with the byte.
+bool Chart::calls_with(StateId state, uint8_t byte) const {
+  for (const Automaton::Call& one : automaton_->calls(state))
+    if (automaton_->first(one.start)[byte]) return true;
   return false;
 }
 

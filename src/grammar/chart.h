@@ -79,6 +79,7 @@ class Chart {
     bool ends = false;
   };
 
+  bool calls_with(StateId state, uint8_t byte) const;
   bool step_items(uint8_t byte);
   void call(const Automaton::Call& call, FrameId caller, size_t first_frame);
   bool add_item(StateId state, FrameId frame, size_t begin);

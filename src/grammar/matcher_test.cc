@@ -25,7 +25,7 @@ using testing::matches;
 using testing::Oracle;
 using testing::small_vocabulary;
 
-constexpr size_t kMaxReadings = 30;  // of the oracle, which takes too long with more
+constexpr size_t kMaxReadings = 12;  // of the oracle, which takes too long with more
 
 Grammar finish(GrammarBuilder builder, NodeId root) {
   auto grammar = std::move(builder).finish(root);

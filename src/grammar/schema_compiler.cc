@@ -210,6 +210,9 @@ Result<NodeId> SchemaCompiler::constants(const std::vector<Part>& own, uint8_t t
                             "together with constants that are arrays or objects");
       }
     }
+    const bool ends_itself =
+        use == Use::kText && value->as_string().find(style_->text_without) != std::string::npos;
+    if (ends_itself) continue;
     alternatives.push_back(use == Use::kText ? builder_.literal(value->as_string() + style_->end)
                                              : json_.constant(*value));
   }
