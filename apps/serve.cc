@@ -112,8 +112,9 @@ int serve(ServeOptions options) {
   if (!engine) return report(engine.error());
   (*server)->attach(**engine);
   const std::string url = url_of(options.server.host, (*server)->port());
-  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models)\n",
-               (*engine)->model().name.c_str(), url.c_str(), url.c_str());
+  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models%s)\n",
+               (*engine)->model().name.c_str(), url.c_str(), url.c_str(),
+               options.server.page ? ", or open it in a browser" : "");
   wait_for_shutdown_signal();
   const std::chrono::seconds grace(options.shutdown_seconds);
   if (const auto why = stop.get()) {
@@ -151,6 +152,9 @@ int serve_command(const Arguments& arguments) {
   parser.option("--admin-api-key", "[NAME=]KEY", &admin_keys,
                 "Opens the routes for administrators to who shows it; also STOKER_ADMIN_API_KEY "
                 "[no such routes]");
+  parser.off_flag("--no-page", &options.server.page, "No page for browsers at /");
+  parser.flag("--enable-tokenizer-info-endpoint", &options.server.tokenizer_info,
+              "Tells the tokenizer's first and last token at /tokenizer_info");
   parser.flag("--metrics-auth", &options.server.metrics_need_key, "/metrics takes a key too");
   parser.option("--max-requests-per-key", "N", &options.server.max_requests_per_key,
                 "Requests of a key that are answered at the same time; one more is 429 [no limit]");

@@ -13,7 +13,7 @@ packages_to_run=(g++ cmake ninja-build curl ca-certificates nlohmann-json3-dev l
                  libcli11-dev libxxhash-dev libssl-dev prometheus-cpp-dev libyaml-cpp-dev)
 packages_to_test=(git libgtest-dev libgmock-dev python3 python3-venv)
 packages_to_bench=(libbenchmark-dev)
-packages_to_check=(clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 valgrind)
+packages_to_check=(clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 valgrind chromium)
 
 # Prints those of the given packages that are not installed.
 missing_packages() {

@@ -29,8 +29,10 @@ struct ModelInfo {
   std::string path;        ///< its directory
   int32_t vocab_size = 0;  ///< ids are 0 .. vocab_size - 1
   int32_t max_context_tokens = 0;
-  bool has_text = false;  ///< a tokenizer is there: text prompts and text answers
-  bool has_chat = false;  ///< and it has the control tokens of the chat format
+  bool has_text = false;              ///< a tokenizer is there: text prompts and text answers
+  bool has_chat = false;              ///< and it has the control tokens of the chat format
+  int32_t bos_id = 0;                 ///< begins a text
+  std::vector<int32_t> eos_ids = {};  ///< end one
   SamplingParams defaults;
   std::string digest;        ///< of what in it decides an answer, 32 hexadecimal digits
   std::string numeric_mode;  ///< the name of what it computes (docs/numerics.md)

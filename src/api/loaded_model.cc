@@ -198,6 +198,8 @@ void LoadedModel::describe(const std::string& model, const std::string& path) {
   if (std::find(stop_ids_.begin(), stop_ids_.end(), c.eos_token_id) == stop_ids_.end()) {
     stop_ids_.push_back(c.eos_token_id);
   }
+  info_.bos_id = c.bos_token_id;
+  info_.eos_ids = stop_ids_;
   info_.digest = model_digest(*fingerprint_, checkpoint_, stop_ids_).hex();
   info_.numeric_mode =
       model_->replay().mode == ReplayMode::kCompact ? kCompactMode : kReferenceMode;

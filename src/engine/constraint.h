@@ -11,6 +11,7 @@
 
 #include "grammar/matcher.h"
 #include "grammar/program.h"
+#include "stoker/result.h"
 
 namespace stoker::engine {
 
@@ -26,12 +27,12 @@ class Constraint {
   explicit Constraint(const ConstraintPlan& plan);
 
   /// The ids that may come next, as grammar::Matcher::fill has them; empty: all may. Valid until
-  /// the next call.
-  std::span<const uint64_t> mask();
+  /// the next call. Error: kInvalidArgument where the grammar is too ambiguous to be followed,
+  /// which depends on the ids alone.
+  Result<std::span<const uint64_t>> mask();
 
-  /// That token comes next. False: it may not, which is so for none of a mask but where the grammar
-  /// is too ambiguous to be followed.
-  bool accept(int32_t token);
+  /// That token comes next. Errors: kInvalidArgument as mask(), and for a token that may not come.
+  Result<void> accept(int32_t token);
 
   /// Takes back the last tokens, at most grammar::Matcher::kMaxRollback.
   void roll_back(size_t num_tokens);

@@ -113,9 +113,14 @@ double Drafter::run_round(std::span<const size_t> numbers) {
 int32_t Drafter::pick(size_t job, int64_t position, std::span<const float> logits, int worker) {
   Sequence& sequence = *drafting_[job];
   const auto before = static_cast<size_t>(position - sequence.num_tokens());
-  // Behind a draft that it does not allow, any other is as good.
-  const bool is_followed = sequence.constraint && num_followed_[job] == before;
-  const auto allowed = is_followed ? sequence.constraint->mask() : std::span<const uint64_t>();
+  std::span<const uint64_t> allowed;
+  // Behind a draft that it could not follow, any other is as good.
+  bool is_followed = sequence.constraint && num_followed_[job] == before;
+  if (is_followed) {
+    const auto mask = sequence.constraint->mask();
+    is_followed = mask.has_value();
+    if (mask) allowed = *mask;
+  }
   const auto token = sequence.sampler->draw(logits, jobs_[job].tokens.first(before),
                                             scratch_[static_cast<size_t>(worker)], allowed);
   if (!token) return 0;  // the target's choice fails too, or another draft is as good

@@ -250,11 +250,11 @@ void Stepper::record(const Sequence& sequence) {
 // The next token of a sequence, with which its constraint goes on.
 Result<int32_t> Stepper::draw(Sequence& sequence, std::span<const float> logits) {
   std::optional<Constraint>& constraint = sequence.constraint;
-  const auto allowed = constraint ? constraint->mask() : std::span<const uint64_t>();
-  const auto token = sequence.sampler->draw(logits, {}, scratch_, allowed);
-  if (!token || !constraint || constraint->accept(*token)) return token;
-  return Error{ErrorCode::kInvalidArgument,
-               "structured output: the grammar can be read in too many ways at a time", ""};
+  if (!constraint) return sequence.sampler->draw(logits, {}, scratch_);
+  TRY_ASSIGN(const auto mask, constraint->mask());
+  TRY_ASSIGN(const int32_t token, sequence.sampler->draw(logits, {}, scratch_, mask));
+  if (auto accepted = constraint->accept(token); !accepted) return std::move(accepted).error();
+  return token;
 }
 
 void Stepper::choose(Sequence& sequence, std::span<const float> logits) {

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/page.h"
 #include "stoker/version.h"
 
 namespace stoker {
@@ -65,6 +66,11 @@ PlainAnswer refused(HttpError error) {
   return {error.status, "", "", std::move(error)};
 }
 
+PlainAnswer page(const ServerContext& context) {
+  if (!context.options.page) return refused({404, "there is no page here", "", ""});
+  return {200, std::string(page_html()), "text/html; charset=utf-8"};
+}
+
 PlainAnswer health(const ServerContext& context) {
   const bool is_alive =
       context.engine != nullptr && context.engine->healthy() && !context.is_draining;
@@ -115,6 +121,26 @@ PlainAnswer reset_prefix_cache(const ServerContext& context) {
   return {};
 }
 
+// What clients read of a tokenizer's configuration.
+PlainAnswer tokenizer_info(const ServerContext& context) {
+  if (!context.options.tokenizer_info)
+    return refused(
+        {404, "there is no /tokenizer_info without --enable-tokenizer-info-endpoint", "", ""});
+  const ModelInfo& model = context.engine->model();
+  const auto text_of = [&context](int32_t id) {
+    const std::string bytes = context.engine->token_bytes(id);
+    return bytes.empty() ? Json() : Json::string(bytes);
+  };
+  Json out = Json::object();
+  out.set("tokenizer_class", Json::string("stoker"));
+  out.set("bos_token", text_of(model.bos_id));
+  out.set("eos_token", model.eos_ids.empty() ? Json() : text_of(model.eos_ids.front()));
+  out.set("add_bos_token", Json::boolean(false));
+  out.set("model_max_length", Json::integer(model.max_context_tokens));
+  out.set("chat_template", Json());
+  return json(out);
+}
+
 // Of those that need an engine that is there.
 PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& request) {
   if (context.engine == nullptr) return refused(*why_not_served(context));
@@ -123,6 +149,8 @@ PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& reques
       return {200, models_json(context.engine->model(), context.names, context.created)};
     case Target::kModel:
       return model_card(context, request.path);
+    case Target::kTokenizerInfo:
+      return tokenizer_info(context);
     case Target::kResetPrefixCache:
       return reset_prefix_cache(context);
     default:
@@ -145,6 +173,8 @@ std::optional<HttpError> why_not_served(const ServerContext& context) {
 
 PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
   switch (target_of(request.path)) {
+    case Target::kPage:
+      return page(context);
     case Target::kHealth:
     case Target::kPing:
       return health(context);

@@ -86,6 +86,22 @@ TEST_F(ServerTest, AnEngineThatStoppedIsNotReady) {
   EXPECT_EQ(ask(get("/live")).status, 200);
 }
 
+TEST_F(ServerTest, ThePageIsThereUnlessItIsOff) {
+  start(hello, with_keys());
+  const HttpReply reply = ask(get("/"));
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.header("content-type"), "text/html; charset=utf-8");
+  EXPECT_THAT(reply.body, ::testing::StartsWith("<!doctype html>"));
+  EXPECT_THAT(reply.body, HasSubstr("</html>"));
+  for (const char* outside : {"http://", "https://", "src=", "@import"})
+    EXPECT_THAT(reply.body, Not(HasSubstr(outside))) << "nothing comes from elsewhere";
+  server_->stop(std::chrono::milliseconds(0));
+  ServerOptions options;
+  options.page = false;
+  start(hello, options);
+  EXPECT_EQ(ask(get("/")).status, 404);
+}
+
 // ---- Keys
 
 TEST_F(ServerTest, EveryRouteAsksForTheRightKey) {
@@ -100,6 +116,7 @@ TEST_F(ServerTest, EveryRouteAsksForTheRightKey) {
   };
   const std::string body = R"({"prompt":"hi"})";
   const Case cases[] = {
+      {get("/"), false, false},
       {get("/health"), false, false},
       {get("/ping"), false, false},
       {get("/live"), false, false},
@@ -221,6 +238,18 @@ TEST_F(ServerTest, PausedServerRefusesAndGoesOn) {
 }
 
 // ---- Texts to tokens
+
+TEST_F(ServerTest, TokenizerIsToldIfThatIsOn) {
+  start(hello);
+  EXPECT_EQ(ask(get("/tokenizer_info")).status, 404);
+  server_->stop(std::chrono::milliseconds(0));
+  ServerOptions options;
+  options.tokenizer_info = true;
+  start(hello, options);
+  EXPECT_EQ(ask(get("/tokenizer_info")).body,
+            R"({"tokenizer_class":"stoker","bos_token":"<0>","eos_token":"<1>",)"
+            R"("add_bos_token":false,"model_max_length":4096,"chat_template":null})");
+}
 
 TEST_F(ServerTest, TokenizesAsRequestsAreRead) {
   start(hello);

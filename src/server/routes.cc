@@ -28,6 +28,7 @@ struct RouteRow {
 };
 
 constexpr RouteRow kRoutes[] = {
+    {"/", Target::kPage, Method::kGet, Access::kAll, false},
     {"/health", Target::kHealth, Method::kGet, Access::kAll, false},
     {"/ping", Target::kPing, Method::kGetOrPost, Access::kAll, false},
     {"/live", Target::kLive, Method::kGet, Access::kAll, false},
@@ -36,6 +37,7 @@ constexpr RouteRow kRoutes[] = {
     {"/load", Target::kLoad, Method::kGet, Access::kAll, false},
     {"/metrics", Target::kMetrics, Method::kGet, Access::kAll, false},
     {"/v1/models", Target::kModels, Method::kGet, Access::kClients, false},
+    {"/tokenizer_info", Target::kTokenizerInfo, Method::kGet, Access::kClients, false},
     {"/tokenize", Target::kTokenize, Method::kPost, Access::kClients, true},
     {"/detokenize", Target::kDetokenize, Method::kPost, Access::kClients, true},
     {"/v1/completions", Target::kCompletions, Method::kPost, Access::kClients, true},

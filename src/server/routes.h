@@ -18,6 +18,7 @@ namespace stoker {
 enum class Target {
   kUnknown,
   // Open to everybody.
+  kPage,
   kHealth,
   kPing,
   kLive,
@@ -28,6 +29,7 @@ enum class Target {
   // For clients.
   kModels,
   kModel,
+  kTokenizerInfo,
   kTokenize,
   kDetokenize,
   kCompletions,

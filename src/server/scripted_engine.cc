@@ -157,6 +157,7 @@ ScriptedEngine::ScriptedEngine(Writer writer)
   model_.max_context_tokens = 4096;
   model_.has_text = true;
   model_.has_chat = true;
+  model_.eos_ids = {1};
   thread_ = std::jthread([this] { run(); });
 }
 

@@ -24,6 +24,8 @@ struct ServerOptions {
       served_model_names;             ///< the first one is told in answers; empty: the model's name
   std::vector<ApiKey> api_keys = {};  ///< of clients; none: everybody is served
   std::vector<ApiKey> admin_api_keys = {};  ///< none: there are no routes for administrators
+  bool page = true;                         ///< a page for browsers at "/"
+  bool tokenizer_info = false;              ///< /tokenizer_info is there
   bool metrics_need_key = false;            ///< /metrics takes one of these
   int max_requests_per_key = 0;  ///< that are answered at the same time; 0: no limit of its own
   size_t max_header_bytes = size_t{64} << 10;

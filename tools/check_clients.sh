@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Clients that are too large for the tests, unmodified, against a server of the demo: see usage below.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source tools/shell.sh
+
+usage() {
+  cat <<'END'
+usage: tools/check_clients.sh
+
+Builds build/release, serves the demo model, and lets others talk to it:
+  lm-eval     its local-completions model on a task of 50 questions, with the server's tokenizer: all right
+  Prometheus  scrapes /metrics, and every query of vLLM's example dashboard has data
+Installs lm-eval from PyPI into build/clients-venv, and Debian's prometheus. Some minutes; exit code 0 if all is well.
+END
+}
+
+if (($#)); then
+  usage
+  [[ $1 == -h || $1 == --help ]] && exit 0
+  exit 2
+fi
+
+need_packages "${packages_to_run[@]}" python3 python3-venv prometheus
+build_preset release stoker
+venv=build/clients-venv
+[[ -x $venv/bin/lm_eval ]] || { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'lm-eval[api]==0.4.13'; }
+
+work=$(mktemp -d)
+server= scraper=
+finish() {
+  [[ -z $server ]] || kill "$server" 2>/dev/null || true
+  [[ -z $scraper ]] || kill "$scraper" 2>/dev/null || true
+  wait
+  rm -rf "$work"
+}
+trap finish EXIT
+
+build/release/stoker serve demo --port 0 --enable-tokenizer-info-endpoint 2>"$work/server.log" &
+server=$!
+url=
+for _ in $(seq 300); do
+  url=$(sed -n 's/.*stoker: ready; .* at \(http:[^ ]*\).*/\1/p' "$work/server.log")
+  [[ -z $url ]] || break
+  kill -0 "$server" 2>/dev/null || { cat "$work/server.log" >&2 && fail "the server ended"; }
+  sleep 0.2
+done
+[[ -n $url ]] || fail "the server did not get ready"
+
+cat >"$work/prometheus.yml" <<END
+scrape_configs:
+  - job_name: stoker
+    scrape_interval: 1s
+    static_configs: [{targets: ["${url#http://}"]}]
+END
+port=$((20000 + RANDOM % 20000))
+prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/tsdb" --web.listen-address="127.0.0.1:$port" \
+  2>"$work/prometheus.log" &
+scraper=$!
+
+say "lm-eval: 50 questions"
+python3 tests/clients/capitals.py "$work"
+HF_HUB_OFFLINE=1 HF_DATASETS_OFFLINE=1 HF_HOME="$work/cache" "$venv/bin/lm_eval" --model local-completions \
+  --model_args "model=demo,base_url=$url/v1/completions,tokenizer_backend=remote,tokenized_requests=True,num_concurrent=4" \
+  --tasks stoker_capitals --include_path "$work" --output_path "$work/results" >"$work/lm_eval.log" 2>&1 ||
+  { tail -30 "$work/lm_eval.log" >&2 && fail "lm-eval failed"; }
+python3 - "$work/results" <<'END'
+import json, pathlib, sys
+(file,) = pathlib.Path(sys.argv[1]).rglob("results_*.json")
+found = json.loads(file.read_text())["results"]["stoker_capitals"]["acc,none"]
+print(f"right: {found:.2f}")
+sys.exit(found < 0.98)
+END
+
+say "Prometheus: the queries of vLLM's dashboard"
+python3 tests/clients/dashboard.py "http://127.0.0.1:$port" demo
+say "All is well"
