@@ -29,8 +29,8 @@ Result<NodeId> add_invoke(GrammarBuilder& builder, const Tool& tool, const Schem
                  "expected a name without quotes and line ends, found " + json_quote(tool.name),
                  {}};
   }
-  static const Json kAnyParameters = Json::object();
-  const Json& schema = tool.parameters != nullptr ? *tool.parameters : kAnyParameters;
+  static const Json any_parameters = Json::object();
+  const Json& schema = tool.parameters != nullptr ? *tool.parameters : any_parameters;
   TRY_ASSIGN(const NodeId parameters, add_parameters(builder, schema, options, style));
   const NodeId begin = builder.literal("<｜DSML｜ invoke name=\"" + tool.name + "\">\n");
   return builder.sequence({begin, parameters});

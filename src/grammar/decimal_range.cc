@@ -28,6 +28,7 @@ struct Reader {
   int8_t order = 0;     // of the digits so far to the bound's as many
   uint32_t digits = 0;  // of the integer, at most one more than the bound's; then of the fraction
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm
   auto operator<=>(const Reader&) const = default;
 };
 

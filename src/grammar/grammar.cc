@@ -239,14 +239,16 @@ Result<Grammar> either(const Grammar& a, const Grammar& b) {
   GrammarBuilder builder;
   const NodeId first = builder.include(a);
   const NodeId second = builder.include(b);
-  return std::move(builder).finish(builder.choice({first, second}));
+  const NodeId root = builder.choice({first, second});
+  return std::move(builder).finish(root);
 }
 
 Result<Grammar> after_line_feeds(const Grammar& grammar, uint32_t max) {
   GrammarBuilder builder;
   const NodeId body = builder.include(grammar);
   const NodeId feeds = builder.repeat(builder.literal("\n"), 0, max);
-  return std::move(builder).finish(builder.sequence({feeds, body}));
+  const NodeId root = builder.sequence({feeds, body});
+  return std::move(builder).finish(root);
 }
 
 }  // namespace stoker::grammar

@@ -363,7 +363,8 @@ Result<Grammar> from_choice(const std::vector<std::string>& texts) {
   GrammarBuilder builder;
   std::vector<NodeId> alternatives;
   for (const std::string& text : texts) alternatives.push_back(builder.literal(text));
-  return std::move(builder).finish(builder.choice(std::move(alternatives)));
+  const NodeId root = builder.choice(std::move(alternatives));
+  return std::move(builder).finish(root);
 }
 
 }  // namespace stoker::grammar

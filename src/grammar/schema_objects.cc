@@ -137,8 +137,8 @@ Result<SchemaCompiler::Members> SchemaCompiler::members_of(const std::vector<Par
     const bool is_closed = options_.disable_additional_properties && num_with_properties > 0 &&
                            i >= num_with_properties && declared.value.empty();
     if ((names && !contains(*names, declared.name)) || is_closed) {
-      static const Json kNothing = Json::boolean(false);
-      declared.value = {{&kNothing, own[0].pointer}};
+      static const Json never = Json::boolean(false);
+      declared.value = {{&never, own[0].pointer}};
     }
   }
   if (Result<void> done = add_others(own, members); !done) return std::move(done).error();
@@ -185,8 +185,8 @@ Result<void> SchemaCompiler::add_others(const std::vector<Part>& own, Members& m
   Regular others = allowed ? *allowed : regular_utf8();
   const bool is_any = !allowed && declared.empty() && patterns == nullptr;
   TRY_ASSIGN(others, difference(others, regular_of_strings(declared)));
-  static const std::vector<Pattern> kNoPatterns;
-  for (const Pattern& pattern : patterns != nullptr ? *patterns : kNoPatterns) {
+  static const std::vector<Pattern> no_patterns;
+  for (const Pattern& pattern : patterns != nullptr ? *patterns : no_patterns) {
     TRY_ASSIGN(const Regular names, intersection(others, pattern.names));
     if (!is_empty(names)) members.others.push_back({names, {pattern.value}});
     TRY_ASSIGN(others, difference(others, pattern.names));
