@@ -49,7 +49,7 @@ Result<Grammar> from_calls(std::span<const Tool> tools, const CallOptions& optio
     if (!invoke) return std::move(invoke).error();
     invokes.push_back(*invoke);
   }
-  const NodeId invoke = builder.choice(std::move(invokes));
+  const NodeId invoke = builder.choice(invokes);
   const NodeId rest = builder.sequence(
       {options.exactly_one ? invoke : builder.repeat(invoke, 1), builder.literal(kEnd)});
   NodeId root = rest;

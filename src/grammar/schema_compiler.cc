@@ -163,7 +163,7 @@ Result<NodeId> SchemaCompiler::combined(Parts parts, Use use) {
     TRY_ASSIGN(const NodeId one, combined(std::move(with), use));
     alternatives.push_back(one);
   }
-  return builder_.choice(std::move(alternatives));
+  return builder_.choice(alternatives);
 }
 
 Result<NodeId> SchemaCompiler::plain(const std::vector<Part>& own, Use use) {
@@ -204,7 +204,7 @@ Result<NodeId> SchemaCompiler::plain(const std::vector<Part>& own, Use use) {
   }
   if ((types & kBoolean) != 0) alternatives.push_back(json_.boolean());
   if ((types & kNull) != 0) alternatives.push_back(builder_.literal("null"));
-  return builder_.choice(std::move(alternatives));
+  return builder_.choice(alternatives);
 }
 
 // The values of `enum` and `const` that the rest allows too.
@@ -234,7 +234,7 @@ Result<NodeId> SchemaCompiler::constants(const std::vector<Part>& own, uint8_t t
                                              : json_.constant(*value));
   }
   if (alternatives.empty() && use == Use::kJson) return nothing(own.back().pointer);
-  return builder_.choice(std::move(alternatives));
+  return builder_.choice(alternatives);
 }
 
 // As texts_of, at most kMaxExpressions times.

@@ -212,7 +212,7 @@ Result<NodeId> SchemaCompiler::object(const std::vector<Part>& own) {
     if (is_any) return json_.object();
     std::vector<NodeId> kinds;
     for (const Members::Others& others : members.others) kinds.push_back(other(others, nullptr));
-    return json_.list('{', builder_.choice(std::move(kinds)), members.min, members.max);
+    return json_.list('{', builder_.choice(kinds), members.min, members.max);
   }
   const bool may_be_too_many = !members.others.empty() || members.max < num_declared;
   if (members.min > num_required || (members.max != kUnbounded && may_be_too_many)) {
@@ -271,7 +271,7 @@ NodeId SchemaCompiler::chain(const Members& members, NodeId separator, NodeId cl
                              NodeId close_empty, const ParameterStyle* style) {
   std::vector<NodeId> kinds;
   for (const Members::Others& others : members.others) kinds.push_back(other(others, style));
-  const NodeId one_more = builder_.choice(std::move(kinds));
+  const NodeId one_more = builder_.choice(kinds);
   const auto rule_with = [this](const char* name, NodeId body) {
     const RuleId rule = builder_.declare(name);
     builder_.define(rule, body);
