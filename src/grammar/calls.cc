@@ -29,8 +29,8 @@ Result<NodeId> add_invoke(GrammarBuilder& builder, const Tool& tool, const Schem
                  "expected a name without quotes and line ends, found " + json_quote(tool.name),
                  {}};
   }
-  static const Json kAnyParameters = Json::object();
-  const Json& schema = tool.parameters != nullptr ? *tool.parameters : kAnyParameters;
+  static const Json any_parameters = Json::object();
+  const Json& schema = tool.parameters != nullptr ? *tool.parameters : any_parameters;
   TRY_ASSIGN(const NodeId parameters, add_parameters(builder, schema, options, style));
   const NodeId begin = builder.literal("<｜DSML｜ invoke name=\"" + tool.name + "\">\n");
   return builder.sequence({begin, parameters});
@@ -49,7 +49,7 @@ Result<Grammar> from_calls(std::span<const Tool> tools, const CallOptions& optio
     if (!invoke) return std::move(invoke).error();
     invokes.push_back(*invoke);
   }
-  const NodeId invoke = builder.choice(std::move(invokes));
+  const NodeId invoke = builder.choice(invokes);
   const NodeId rest = builder.sequence(
       {options.exactly_one ? invoke : builder.repeat(invoke, 1), builder.literal(kEnd)});
   NodeId root = rest;

@@ -42,7 +42,7 @@ NodeId CodePointSet::emit(GrammarBuilder& builder) const {
       alternatives.push_back(builder.code_points(std::max<char32_t>(first, 0x80), last));
   }
   if (ascii.any()) alternatives.push_back(builder.bytes(ascii));
-  return builder.choice(std::move(alternatives));
+  return builder.choice(alternatives);
 }
 
 CodePointSet CodePointSet::of_class(char letter) {

@@ -25,9 +25,10 @@ int compare_magnitude(const Decimal& a, const Decimal& b) {
 struct Reader {
   enum class Phase : uint8_t { kStart, kZero, kInteger, kPoint, kFraction };
   Phase phase = Phase::kStart;
-  int8_t order = 0;     // of the digits so far to the bound's as many
+  int32_t order = 0;    // of the digits so far to the bound's as many
   uint32_t digits = 0;  // of the integer, at most one more than the bound's; then of the fraction
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm
   auto operator<=>(const Reader&) const = default;
 };
 
@@ -56,7 +57,7 @@ std::optional<Reader> read_digit(const Reader& r, char digit, const Decimal& bou
       next.phase = r.phase == Reader::Phase::kStart && digit == '0' ? Reader::Phase::kZero
                                                                     : Reader::Phase::kInteger;
       if (r.order == 0 && r.digits < bound.integer.size())
-        next.order = static_cast<int8_t>(sign_of(digit - bound.integer[r.digits]));
+        next.order = sign_of(digit - bound.integer[r.digits]);
       next.digits = std::min(r.digits + 1, static_cast<uint32_t>(bound.integer.size() + 1));
       return next;
     case Reader::Phase::kPoint:
@@ -64,7 +65,7 @@ std::optional<Reader> read_digit(const Reader& r, char digit, const Decimal& bou
       next.phase = Reader::Phase::kFraction;
       if (r.order == 0) {
         const char wanted = r.digits < bound.fraction.size() ? bound.fraction[r.digits] : '0';
-        next.order = static_cast<int8_t>(sign_of(digit - wanted));
+        next.order = sign_of(digit - wanted);
         next.digits = std::min(r.digits + 1, static_cast<uint32_t>(bound.fraction.size()));
       }
       if (next.order != 0) next.digits = 0;  // they do not matter any more
@@ -77,7 +78,7 @@ std::optional<Reader> read_point(const Reader& r, const Decimal& bound) {
   if (r.phase != Reader::Phase::kZero && r.phase != Reader::Phase::kInteger) return std::nullopt;
   int order = r.order;
   if (r.digits != bound.integer.size()) order = r.digits < bound.integer.size() ? -1 : 1;
-  return Reader{Reader::Phase::kPoint, static_cast<int8_t>(order), 0};
+  return Reader{Reader::Phase::kPoint, order, 0};
 }
 
 // Unsigned numbers for which `accepts` likes the order to the bound.

@@ -22,7 +22,7 @@ struct Decimal {
 };
 
 /// Of a JSON number's text; none if its exponent is beyond +-300.
-std::optional<Decimal> parse_decimal(std::string_view json_number);
+std::optional<Decimal> parse_decimal(std::string_view text);
 /// -1, 0, 1.
 int compare(const Decimal& a, const Decimal& b);
 

@@ -129,9 +129,9 @@ class EbnfParser {
         TRY_ASSIGN(const NodeId part, parse_item(depth));
         parts.push_back(part);
       }
-      alternatives.push_back(builder_.sequence(std::move(parts)));
+      alternatives.push_back(builder_.sequence(parts));
     } while (take('|'));
-    return builder_.choice(std::move(alternatives));
+    return builder_.choice(alternatives);
   }
 
   Result<NodeId> parse_item(int depth) {

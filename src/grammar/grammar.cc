@@ -105,11 +105,11 @@ NodeId GrammarBuilder::add_list(NodeKind kind, const std::vector<NodeId>& parts)
   return add({kind, begin, static_cast<uint32_t>(parts.size()), 0});
 }
 
-NodeId GrammarBuilder::sequence(std::vector<NodeId> parts) {
+NodeId GrammarBuilder::sequence(const std::vector<NodeId>& parts) {
   return add_list(NodeKind::kSequence, parts);
 }
 
-NodeId GrammarBuilder::choice(std::vector<NodeId> alternatives) {
+NodeId GrammarBuilder::choice(const std::vector<NodeId>& alternatives) {
   return add_list(NodeKind::kChoice, alternatives);
 }
 
@@ -165,9 +165,9 @@ NodeId GrammarBuilder::code_points(char32_t first, char32_t last) {
     std::vector<NodeId> parts;
     for (size_t i = 0; i < run.length; ++i)
       parts.push_back(bytes(byte_range(run.ranges[i].first, run.ranges[i].second)));
-    alternatives.push_back(sequence(std::move(parts)));
+    alternatives.push_back(sequence(parts));
   }
-  return choice(std::move(alternatives));
+  return choice(alternatives);
 }
 
 NodeId GrammarBuilder::text_without(std::string_view stop) {
@@ -239,14 +239,16 @@ Result<Grammar> either(const Grammar& a, const Grammar& b) {
   GrammarBuilder builder;
   const NodeId first = builder.include(a);
   const NodeId second = builder.include(b);
-  return std::move(builder).finish(builder.choice({first, second}));
+  const NodeId root = builder.choice({first, second});
+  return std::move(builder).finish(root);
 }
 
 Result<Grammar> after_line_feeds(const Grammar& grammar, uint32_t max) {
   GrammarBuilder builder;
   const NodeId body = builder.include(grammar);
   const NodeId feeds = builder.repeat(builder.literal("\n"), 0, max);
-  return std::move(builder).finish(builder.sequence({feeds, body}));
+  const NodeId root = builder.sequence({feeds, body});
+  return std::move(builder).finish(root);
 }
 
 }  // namespace stoker::grammar

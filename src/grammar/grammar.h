@@ -110,8 +110,8 @@ class GrammarBuilder {
 
   NodeId literal(std::string_view bytes);
   NodeId bytes(const ByteSet& set);
-  NodeId sequence(std::vector<NodeId> parts);
-  NodeId choice(std::vector<NodeId> alternatives);
+  NodeId sequence(const std::vector<NodeId>& parts);
+  NodeId choice(const std::vector<NodeId>& alternatives);
   NodeId repeat(NodeId part, uint32_t min, uint32_t max = kUnbounded);
   NodeId optional(NodeId part) { return repeat(part, 0, 1); }
   NodeId regular(Regular automaton);

@@ -174,7 +174,7 @@ NodeId JsonRules::constant(const Json& value) {
   // One run of white space in an empty pair of brackets, as elsewhere.
   const char bracket = is_object ? '}' : ']';
   parts.push_back(size == 0 ? builder_.literal({&bracket, 1}) : close(bracket));
-  return builder_.sequence(std::move(parts));
+  return builder_.sequence(parts);
 }
 
 }  // namespace stoker::grammar

@@ -137,7 +137,8 @@ int compare_one_text(const Grammar& grammar, const std::shared_ptr<const Program
 TEST(GrammarMatcher, MasksOfRandomGrammarsAreTheOracles) {
   const auto vocabulary = small_vocabulary();
   int compared = 0;
-  for (int run = 0; run < testing::num_runs(100); ++run) {
+  const int first = testing::first_seed();
+  for (int run = first; run < first + testing::num_runs(100); ++run) {
     SCOPED_TRACE("seed " + std::to_string(run));
     const Grammar grammar = RandomGrammar(static_cast<uint32_t>(run)).make();
     ProgramOptions options;

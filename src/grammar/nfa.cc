@@ -12,7 +12,8 @@ namespace {
 // Rules of at most so many expressions, all that they refer to included, are expanded in place:
 // a call hides from the masks what follows it.
 constexpr size_t kMaxInlineNodes = 64;
-constexpr size_t kMaxDepth = 2000;  // of expressions in expressions: bounds our own recursion
+constexpr size_t kMaxExpressionDepth =
+    2000;  // of expressions in expressions: bounds our own recursion
 
 // How many expressions a rule is with all that it refers to; those that recurse count as too many.
 class InlineSizes {
@@ -118,7 +119,7 @@ class Builder {
   // What `id` allows leads from one state to the other.
   void emit(NodeId id, uint32_t from, uint32_t to, size_t depth) {
     if (error_ != nullptr) return;
-    if (depth > kMaxDepth) {
+    if (depth > kMaxExpressionDepth) {
       error_ = "expressions are nested too deep";
       return;
     }

@@ -34,7 +34,7 @@ class RegexParser {
       branches.push_back(match == RegexMatch::kWhole ? branch.body : searched(branch));
     } while (take('|'));
     if (!at_end()) return bad("the end or |");
-    return builder_.choice(std::move(branches));
+    return builder_.choice(branches);
   }
 
  private:
@@ -71,7 +71,7 @@ class RegexParser {
     if (!branch.from_begin) parts.push_back(anything);
     parts.push_back(branch.body);
     if (!branch.to_end) parts.push_back(anything);
-    return builder_.sequence(std::move(parts));
+    return builder_.sequence(parts);
   }
 
   // Anchors stand at the ends of a top-level alternative only: everywhere else they would have to
@@ -90,7 +90,7 @@ class RegexParser {
       TRY_ASSIGN(const NodeId part, parse_quantified(0));
       parts.push_back(part);
     }
-    branch.body = builder_.sequence(std::move(parts));
+    branch.body = builder_.sequence(parts);
     return branch;
   }
 
@@ -102,9 +102,9 @@ class RegexParser {
         TRY_ASSIGN(const NodeId part, parse_quantified(depth));
         parts.push_back(part);
       }
-      alternatives.push_back(builder_.sequence(std::move(parts)));
+      alternatives.push_back(builder_.sequence(parts));
     } while (take('|'));
-    return builder_.choice(std::move(alternatives));
+    return builder_.choice(alternatives);
   }
 
   Result<NodeId> parse_quantified(int depth) {
@@ -363,7 +363,8 @@ Result<Grammar> from_choice(const std::vector<std::string>& texts) {
   GrammarBuilder builder;
   std::vector<NodeId> alternatives;
   for (const std::string& text : texts) alternatives.push_back(builder.literal(text));
-  return std::move(builder).finish(builder.choice(std::move(alternatives)));
+  const NodeId root = builder.choice(alternatives);
+  return std::move(builder).finish(root);
 }
 
 }  // namespace stoker::grammar

@@ -126,6 +126,65 @@ void add_multibyte(Regular& out, uint32_t from, uint32_t to) {
   }
 }
 
+// Writes the states of json_spelling, one after the other.
+class Speller {
+ public:
+  explicit Speller(size_t num_states) { out_.states.resize(num_states); }
+
+  void begin_state(uint32_t state, bool accepts) {
+    state_ = state;
+    out_.states[state].accepts = accepts;
+    escape_ = kNone;
+    unicode_ = {kNone, kNone};
+  }
+
+  // The state's edge for a decoded byte; bytes come in order.
+  void add(uint8_t byte, uint32_t to) {
+    if (byte >= 0x20 && byte != '"' && byte != '\\')
+      return append_edge(out_.states[state_].edges, byte, to);
+    if (escape_ == kNone) escape_ = add_edge(state_, '\\');
+    constexpr std::string_view kMeanings = "\"\\\b\f\n\r\t";
+    constexpr std::string_view kShortEscapes = "\"\\bfnrt";
+    const size_t at = kMeanings.find(static_cast<char>(byte));
+    if (at != std::string_view::npos) {
+      const auto letter = static_cast<uint8_t>(kShortEscapes[at]);
+      out_.states[escape_].edges.push_back({letter, letter, to});
+    } else {
+      add_unicode(byte, to);
+    }
+  }
+
+  Regular take() { return std::move(out_); }
+
+ private:
+  // A new state behind a byte.
+  uint32_t add_edge(uint32_t from, uint8_t byte) {
+    const auto to = static_cast<uint32_t>(out_.states.size());
+    out_.states.emplace_back();
+    out_.states[from].edges.push_back({byte, byte, to});
+    return to;
+  }
+
+  // A control character by \u00 and two digits, in either case.
+  void add_unicode(uint8_t byte, uint32_t to) {
+    if (unicode_[0] == kNone) {
+      const uint32_t zeros = add_edge(add_edge(add_edge(escape_, 'u'), '0'), '0');
+      unicode_ = {add_edge(zeros, '0'), add_edge(zeros, '1')};
+    }
+    std::vector<Regular::Edge>& edges = out_.states[unicode_[byte >> 4]].edges;
+    const auto digit = static_cast<uint8_t>("0123456789abcdef"[byte & 15]);
+    edges.push_back({digit, digit, to});
+    if (digit < 'a') return;
+    const auto upper = static_cast<uint8_t>(digit - 'a' + 'A');
+    edges.push_back({upper, upper, to});
+  }
+
+  Regular out_;
+  uint32_t state_ = 0;
+  uint32_t escape_ = kNone;                           // behind a backslash
+  std::array<uint32_t, 2> unicode_ = {kNone, kNone};  // behind \u000 and \u001
+};
+
 }  // namespace
 
 Result<Regular> intersection(const Regular& a, const Regular& b) {
@@ -224,56 +283,15 @@ Result<Regular> regular_length(uint32_t min, uint32_t max) {
 }
 
 Regular json_spelling(const Regular& a) {
-  Regular out;
-  out.states.resize(a.states.size());
-  const auto add_state = [&out] {
-    out.states.emplace_back();
-    return static_cast<uint32_t>(out.states.size() - 1);
-  };
+  Speller speller(a.states.size());
   for (uint32_t s = 0; s < a.states.size(); ++s) {
-    out.states[s].accepts = a.states[s].accepts;
-    uint32_t escape = kNone;                           // after a backslash
-    std::array<uint32_t, 2> unicode = {kNone, kNone};  // after \u000 and \u001
+    speller.begin_state(s, a.states[s].accepts);
     for (int byte = 0; byte < 256; ++byte) {
       const uint32_t to = successor(a, s, static_cast<uint8_t>(byte));
-      if (to == kNone) continue;
-      if (byte >= 0x20 && byte != '"' && byte != '\\') {
-        append_edge(out.states[s].edges, static_cast<uint8_t>(byte), to);
-        continue;
-      }
-      if (escape == kNone) {
-        escape = add_state();
-        out.states[s].edges.push_back({'\\', '\\', escape});
-      }
-      constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
-      constexpr std::string_view kLetters = "\"\\bfnrt";
-      const size_t at = kShort.find(static_cast<char>(byte));
-      if (at != std::string_view::npos) {
-        const auto letter = static_cast<uint8_t>(kLetters[at]);
-        out.states[escape].edges.push_back({letter, letter, to});
-        continue;
-      }
-      if (unicode[0] == kNone && unicode[1] == kNone) {
-        const uint32_t u = add_state();
-        const uint32_t zero = add_state();
-        const uint32_t zeros = add_state();
-        unicode = {add_state(), add_state()};
-        out.states[escape].edges.push_back({'u', 'u', u});
-        out.states[u].edges.push_back({'0', '0', zero});
-        out.states[zero].edges.push_back({'0', '0', zeros});
-        out.states[zeros].edges.push_back({'0', '0', unicode[0]});
-        out.states[zeros].edges.push_back({'1', '1', unicode[1]});
-      }
-      std::vector<Regular::Edge>& edges = out.states[unicode[byte >= 0x10 ? 1 : 0]].edges;
-      const auto digit = static_cast<uint8_t>("0123456789abcdef"[byte & 15]);
-      edges.push_back({digit, digit, to});
-      if (digit >= 'a') {
-        const auto upper = static_cast<uint8_t>(digit - 'a' + 'A');
-        edges.push_back({upper, upper, to});
-      }
+      if (to != kNone) speller.add(static_cast<uint8_t>(byte), to);
     }
   }
-  return trimmed(out);
+  return trimmed(speller.take());
 }
 
 }  // namespace stoker::grammar

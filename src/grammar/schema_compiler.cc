@@ -15,6 +15,55 @@ const Json* keyword_of(const Part& part, const char* name) {
   return part.schema->find(name);
 }
 
+// The constants that all schemas with constants have.
+std::vector<const Json*> common_constants(const std::vector<Part>& own) {
+  std::optional<std::vector<const Json*>> values;
+  for (const Part& part : own) {
+    const auto more = constants_of(*part.schema);
+    if (!more) continue;
+    if (!values) {
+      values = more;
+      continue;
+    }
+    const auto is_elsewhere = [&](const Json* value) {
+      return std::any_of(more->begin(), more->end(),
+                         [value](const Json* other) { return same_value(*other, *value); });
+    };
+    values->erase(std::stable_partition(values->begin(), values->end(), is_elsewhere),
+                  values->end());
+  }
+  return values.value_or(std::vector<const Json*>());
+}
+
+bool has_length(const std::string& text, const Lengths& lengths) {
+  const auto length = std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+  return static_cast<size_t>(length) >= lengths.min && static_cast<size_t>(length) <= lengths.max;
+}
+
+// A number as number_range() spells it; empty beyond what is compared.
+std::string plain_number(const std::string& text) {
+  const auto number = parse_decimal(text);
+  if (!number) return "";
+  return (number->negative ? "-" : "") + number->integer +
+         (number->fraction.empty() ? "" : "." + number->fraction);
+}
+
+// Constants that are arrays or objects are not held against what else is said of these.
+Result<void> check_unstructured(const std::vector<Part>& own, const Json& value) {
+  if (!value.is_array() && !value.is_object()) return {};
+  for (const Part& part : own) {
+    for (const char* name : {"properties", "required", "items", "prefixItems", "minItems",
+                             "maxItems", "minProperties", "maxProperties", "patternProperties",
+                             "additionalProperties", "propertyNames", "uniqueItems"}) {
+      if (keyword_of(part, name) == nullptr) continue;
+      return schema_error(ErrorCode::kUnsupported, child_pointer(part.pointer, name),
+                          "together with constants that are arrays or objects");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<NodeId> SchemaCompiler::value(const Part& part) {
@@ -114,7 +163,7 @@ Result<NodeId> SchemaCompiler::combined(Parts parts, Use use) {
     TRY_ASSIGN(const NodeId one, combined(std::move(with), use));
     alternatives.push_back(one);
   }
-  return builder_.choice(std::move(alternatives));
+  return builder_.choice(alternatives);
 }
 
 Result<NodeId> SchemaCompiler::plain(const std::vector<Part>& own, Use use) {
@@ -155,7 +204,7 @@ Result<NodeId> SchemaCompiler::plain(const std::vector<Part>& own, Use use) {
   }
   if ((types & kBoolean) != 0) alternatives.push_back(json_.boolean());
   if ((types & kNull) != 0) alternatives.push_back(builder_.literal("null"));
-  return builder_.choice(std::move(alternatives));
+  return builder_.choice(alternatives);
 }
 
 // The values of `enum` and `const` that the rest allows too.
@@ -163,61 +212,29 @@ Result<NodeId> SchemaCompiler::constants(const std::vector<Part>& own, uint8_t t
   TRY_ASSIGN(const Lengths lengths, lengths_of(own));
   TRY_ASSIGN(const std::optional<Regular> allowed, texts(own, lengths));
   TRY_ASSIGN(const std::optional<NumberRange> range, range_of(own, false));
-  const auto fits = [&](const Json& value) {
-    const uint8_t type = type_of(value);
-    if ((type & types) == 0) return false;
-    if (type == kString) {
-      const std::string& text = value.as_string();
-      if (allowed) return contains(*allowed, text);
-      const auto length = static_cast<uint32_t>(std::count_if(text.begin(), text.end(), [](char c) {
-        return (static_cast<uint8_t>(c) & 0xC0) != 0x80;
-      }));
-      return length >= lengths.min && length <= lengths.max;
-    }
-    if (!range || !value.is_number()) return true;
-    const auto number = parse_decimal(value.as_string());
-    const auto numbers = number_range(*range);
-    if (!number || !numbers) return false;
-    return contains(*numbers, (number->negative ? "-" : "") + number->integer +
-                                  (number->fraction.empty() ? "" : "." + number->fraction));
-  };
-  std::optional<std::vector<const Json*>> values;
-  for (const Part& part : own) {
-    const auto more = constants_of(*part.schema);
-    if (!more) continue;
-    if (!values) {
-      values = more;
-      continue;
-    }
-    values->erase(std::remove_if(values->begin(), values->end(),
-                                 [&](const Json* value) {
-                                   return std::none_of(
-                                       more->begin(), more->end(),
-                                       [&](const Json* x) { return same_value(*x, *value); });
-                                 }),
-                  values->end());
+  Regular numbers;
+  if (range) {
+    TRY_ASSIGN(numbers, number_range(*range));
   }
   std::vector<NodeId> alternatives;
-  for (const Json* value : *values) {
-    if (!fits(*value)) continue;
-    for (const Part& part : own) {
-      for (const char* name : {"properties", "required", "items", "prefixItems", "minItems",
-                               "maxItems", "minProperties", "maxProperties", "patternProperties",
-                               "additionalProperties", "propertyNames", "uniqueItems"}) {
-        if ((!value->is_array() && !value->is_object()) || keyword_of(part, name) == nullptr)
-          continue;
-        return schema_error(ErrorCode::kUnsupported, child_pointer(part.pointer, name),
-                            "together with constants that are arrays or objects");
-      }
+  for (const Json* value : common_constants(own)) {
+    const uint8_t type = type_of(*value);
+    if ((type & types) == 0) continue;
+    const std::string& text = value->as_string();
+    if (type == kString) {
+      const bool ends_itself =
+          use == Use::kText && text.find(style_->text_without) != std::string::npos;
+      if (ends_itself || !(allowed ? contains(*allowed, text) : has_length(text, lengths)))
+        continue;
+    } else if (range && value->is_number() && !contains(numbers, plain_number(text))) {
+      continue;
     }
-    const bool ends_itself =
-        use == Use::kText && value->as_string().find(style_->text_without) != std::string::npos;
-    if (ends_itself) continue;
-    alternatives.push_back(use == Use::kText ? builder_.literal(value->as_string() + style_->end)
+    if (Result<void> done = check_unstructured(own, *value); !done) return std::move(done).error();
+    alternatives.push_back(use == Use::kText ? builder_.literal(text + style_->end)
                                              : json_.constant(*value));
   }
   if (alternatives.empty() && use == Use::kJson) return nothing(own.back().pointer);
-  return builder_.choice(std::move(alternatives));
+  return builder_.choice(alternatives);
 }
 
 // As texts_of, at most kMaxExpressions times.

@@ -72,7 +72,7 @@ class SchemaCompiler {
 
   NodeId rule_of(std::vector<Part> parts, Use use);
   Result<void> run_jobs();
-  Result<NodeId> body_of(const std::vector<Part>& parts, Use use);
+  Result<NodeId> body_of(const std::vector<Part>& given, Use use);
   Result<NodeId> combined(Parts parts, Use use);
   Result<NodeId> plain(const std::vector<Part>& own, Use use);
   Result<NodeId> constants(const std::vector<Part>& own, uint8_t types, Use use);

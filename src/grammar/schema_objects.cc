@@ -137,8 +137,8 @@ Result<SchemaCompiler::Members> SchemaCompiler::members_of(const std::vector<Par
     const bool is_closed = options_.disable_additional_properties && num_with_properties > 0 &&
                            i >= num_with_properties && declared.value.empty();
     if ((names && !contains(*names, declared.name)) || is_closed) {
-      static const Json kNothing = Json::boolean(false);
-      declared.value = {{&kNothing, own[0].pointer}};
+      static const Json never = Json::boolean(false);
+      declared.value = {{&never, own[0].pointer}};
     }
   }
   if (Result<void> done = add_others(own, members); !done) return std::move(done).error();
@@ -185,8 +185,8 @@ Result<void> SchemaCompiler::add_others(const std::vector<Part>& own, Members& m
   Regular others = allowed ? *allowed : regular_utf8();
   const bool is_any = !allowed && declared.empty() && patterns == nullptr;
   TRY_ASSIGN(others, difference(others, regular_of_strings(declared)));
-  static const std::vector<Pattern> kNoPatterns;
-  for (const Pattern& pattern : patterns != nullptr ? *patterns : kNoPatterns) {
+  static const std::vector<Pattern> no_patterns;
+  for (const Pattern& pattern : patterns != nullptr ? *patterns : no_patterns) {
     TRY_ASSIGN(const Regular names, intersection(others, pattern.names));
     if (!is_empty(names)) members.others.push_back({names, {pattern.value}});
     TRY_ASSIGN(others, difference(others, pattern.names));
@@ -212,7 +212,7 @@ Result<NodeId> SchemaCompiler::object(const std::vector<Part>& own) {
     if (is_any) return json_.object();
     std::vector<NodeId> kinds;
     for (const Members::Others& others : members.others) kinds.push_back(other(others, nullptr));
-    return json_.list('{', builder_.choice(std::move(kinds)), members.min, members.max);
+    return json_.list('{', builder_.choice(kinds), members.min, members.max);
   }
   const bool may_be_too_many = !members.others.empty() || members.max < num_declared;
   if (members.min > num_required || (members.max != kUnbounded && may_be_too_many)) {
@@ -271,7 +271,7 @@ NodeId SchemaCompiler::chain(const Members& members, NodeId separator, NodeId cl
                              NodeId close_empty, const ParameterStyle* style) {
   std::vector<NodeId> kinds;
   for (const Members::Others& others : members.others) kinds.push_back(other(others, style));
-  const NodeId one_more = builder_.choice(std::move(kinds));
+  const NodeId one_more = builder_.choice(kinds);
   const auto rule_with = [this](const char* name, NodeId body) {
     const RuleId rule = builder_.declare(name);
     builder_.define(rule, body);

@@ -18,6 +18,7 @@ struct ExitSet {
   bool over_others = false;  ///< of Vocabulary::others(), else of all()
   std::vector<uint32_t> nodes;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm
   auto operator<=>(const ExitSet&) const = default;
 };
 
