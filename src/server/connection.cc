@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/openai_answer.h"
 #include "server/plain_routes.h"
 #include "server/routes.h"
 #include "server/tokenize_routes.h"
@@ -30,6 +31,13 @@ std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", seconds);
   return text;
+}
+
+// In the shape of the route.
+std::unique_ptr<Answer> answer_of(const ParsedRequest& parsed, const std::string& request_id,
+                                  std::vector<std::unique_ptr<Stream>> streams,
+                                  const Engine& engine) {
+  return std::make_unique<OpenAiAnswer>(head_of(parsed, request_id), std::move(streams), engine);
 }
 
 }  // namespace
@@ -328,7 +336,7 @@ void Connection::on_prepared(Prepared prepared) {
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
   for (const auto& stream : prepared.streams) context_.metrics.count_choices(stream->num_choices());
-  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams), *context_.engine);
+  answer_ = answer_of(parsed, request_id_, std::move(prepared.streams), *context_.engine);
   is_streaming_ = parsed.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
@@ -533,7 +541,7 @@ void Connection::on_deadline() {
       if (!parser_.has_started()) return close();
       return respond_error({408, "the request took too long to arrive", "", ""});
     case Phase::kAnswering:
-      append_chunk(output_, parser_.request().version, ": ping\n\n");
+      append_chunk(output_, parser_.request().version, answer_->ping());
       set_deadline(context_.options.ping_interval);
       return flush();
     case Phase::kLingering:
