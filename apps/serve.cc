@@ -135,7 +135,7 @@ int serve_command(const Arguments& arguments) {
   std::vector<std::string> keys, admin_keys;
   OptionParser parser("serve",
                       "Answers over HTTP, with OpenAI's interface: /v1/completions, "
-                      "/v1/chat/completions, /v1/models, "
+                      "/v1/chat/completions, /v1/models, with Anthropic's: /v1/messages, and "
                       "/tokenize, /health, /metrics.",
                       kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);

@@ -13,13 +13,13 @@ namespace {
 
 constexpr const char* kDone = "data: [DONE]\n\n";
 
-std::string number(int64_t value) {
+std::string decimal(int64_t value) {
   return std::to_string(value);
 }
 
 // Told as the signed number that, sent back as `seed`, gives the same answer.
 std::string seed_json(uint64_t seed) {
-  return number(static_cast<int64_t>(seed));
+  return decimal(static_cast<int64_t>(seed));
 }
 
 std::string ids_json(const std::vector<int32_t>& ids) {
@@ -90,15 +90,15 @@ std::string system_fingerprint() {
 
 std::string usage_json(const Usage& usage, bool is_whole) {
   const int64_t total = int64_t{usage.prompt_tokens} + usage.completion_tokens;
-  std::string out = "{\"prompt_tokens\":" + number(usage.prompt_tokens) +
-                    ",\"completion_tokens\":" + number(usage.completion_tokens) +
-                    ",\"total_tokens\":" + number(total);
+  std::string out = "{\"prompt_tokens\":" + decimal(usage.prompt_tokens) +
+                    ",\"completion_tokens\":" + decimal(usage.completion_tokens) +
+                    ",\"total_tokens\":" + decimal(total);
   if (is_whole) {
     out +=
-        ",\"prompt_tokens_details\":{\"cached_tokens\":" + number(usage.cached_tokens) +
-        "},\"completion_tokens_details\":{\"reasoning_tokens\":" + number(usage.reasoning_tokens) +
-        "},\"prompt_cache_hit_tokens\":" + number(usage.cached_tokens) +
-        ",\"prompt_cache_miss_tokens\":" + number(usage.prompt_tokens - usage.cached_tokens);
+        ",\"prompt_tokens_details\":{\"cached_tokens\":" + decimal(usage.cached_tokens) +
+        "},\"completion_tokens_details\":{\"reasoning_tokens\":" + decimal(usage.reasoning_tokens) +
+        "},\"prompt_cache_hit_tokens\":" + decimal(usage.cached_tokens) +
+        ",\"prompt_cache_miss_tokens\":" + decimal(usage.prompt_tokens - usage.cached_tokens);
   }
   return out + "}";
 }
@@ -109,7 +109,7 @@ OpenAiAnswer::OpenAiAnswer(AnswerHead head, std::vector<std::unique_ptr<Stream>>
       head_(std::move(head)),
       engine_(engine) {
   prefix_ = "{\"id\":" + json_quote(head_.id) + ",\"object\":\"" + object_name(head_) +
-            "\",\"created\":" + number(head_.created) + ",\"model\":" + json_quote(head_.model) +
+            "\",\"created\":" + decimal(head_.created) + ",\"model\":" + json_quote(head_.model) +
             ",\"system_fingerprint\":" + json_quote(system_fingerprint());
   for (const auto& stream : this->streams()) {
     std::string echo;
@@ -205,7 +205,7 @@ std::string OpenAiAnswer::finish_members(const Finish& finish) const {
                                   : finish.reason;
   std::string stop = "null";
   if (finish.stop) stop = json_quote(*finish.stop);
-  if (finish.stop_token) stop = number(*finish.stop_token);
+  if (finish.stop_token) stop = decimal(*finish.stop_token);
   return "\"finish_reason\":" + json_quote(to_string(reason)) + ",\"stop_reason\":" + stop;
 }
 
