@@ -138,7 +138,7 @@ int serve_command(const Arguments& arguments) {
   std::string config;  // for --help: with_config_file has taken it
   OptionParser parser("serve",
                       "Answers over HTTP, with OpenAI's interface: /v1/completions, "
-                      "/v1/chat/completions, /v1/models, "
+                      "/v1/chat/completions, /v1/models, with Anthropic's: /v1/messages, and "
                       "/tokenize, /health, /metrics.",
                       kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);

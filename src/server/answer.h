@@ -1,5 +1,6 @@
-// The answer to one completion request: reads the events of its streams and writes OpenAI's shapes,
-// whole or as server-sent events. Knows no sockets.
+// The answer to one request for the engine: reads the events of its streams, counts and collects
+// what they say, and notices how it ends. The shape in which a client is told, whole or as
+// server-sent events, is its kinds': OpenAiAnswer's, AnthropicAnswer's. Knows no sockets.
 #pragma once
 
 #include <cstdint>
@@ -9,52 +10,26 @@
 #include <vector>
 
 #include "server/http_error.h"
-#include "server/identity.h"
-#include "server/request_parser.h"
 #include "stoker/engine.h"
 
 namespace stoker {
-
-/// What every object of an answer says about itself.
-struct AnswerHead {
-  Route route = Route::kCompletions;
-  std::string id;       ///< "cmpl-..." or "chatcmpl-..."
-  int64_t created = 0;  ///< seconds of the Unix clock
-  std::string model;    ///< the served name
-  bool stream = false;
-  bool include_usage = false;
-  bool continuous_usage_stats = false;
-  int32_t num_choices = 1;  ///< of each stream; the best ones where it has more
-  bool logprobs = false;
-  bool prompt_logprobs = false;
-  size_t num_top = 0;  ///< of the likeliest, with each token
-  bool echo = false;
-  bool has_answer = true;
-  bool include_reasoning = true;
-  bool names_tool = false;
-  bool return_token_ids = false;
-  bool tokens_as_ids = false;
-};
-
-/// The head of an answer to a request, made now. `request_id` is the part of the id behind its
-/// kind.
-AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id);
 
 /// One answer, of some choices for each stream, numbered stream after stream. Not thread-safe: it
 /// and its streams belong to one thread. Destroying it cancels what still runs.
 class Answer {
  public:
-  /// At least one stream; none null. Borrows the engine, for the texts of tokens.
-  Answer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, const Engine& engine);
-  ~Answer();
+  virtual ~Answer() = default;
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  /// The events that open a stream, before any token: who speaks, for chat; the prompt, for echo.
-  std::string opening();
+  /// The events that open a stream, before any token; may be empty.
+  virtual std::string opening() = 0;
 
-  /// Reads what the streams have ready, without waiting, and appends the events of it to `out`,
-  /// [DONE] included, until finished() or `out` has `max_bytes`. Without streaming, nothing is
+  /// What a stream says when it has been silent for long, so that nobody takes it for dead.
+  virtual const char* ping() const = 0;
+
+  /// Reads what the streams have ready, without waiting, and appends the events of it to `out`, the
+  /// last one included, until finished() or `out` has `max_bytes`. Without streaming, nothing is
   /// appended and all is read.
   void poll(std::string& out, size_t max_bytes);
 
@@ -66,50 +41,55 @@ class Answer {
 
   /// The answer as one JSON object, where it was not streamed, is finished and has not failed.
   /// Once.
-  std::string body();
+  virtual std::string body() = 0;
 
   // For the log.
   Usage usage() const;                                       ///< so far, of all choices
   const Timings& timings() const { return timings_; }        ///< the longest of the choices
   const char* reason() const { return to_string(reason_); }  ///< of the choice that finished last
 
+ protected:
+  /// One of the choices, as far as it was read.
+  struct Choice {
+    size_t index = 0;   ///< among all
+    size_t prompt = 0;  ///< the stream that it is of
+    int32_t num_tokens = 0;
+    std::string reasoning = {};  ///< without streaming: all so far
+    std::string text = {};       ///< the same
+    CollectedCalls calls = {};   ///< the same
+    std::optional<Finish> finish = {};
+  };
+
+  /// At least one stream; none null. Without `has_answer` the prompts alone are of interest: tokens
+  /// that the engine chose behind them are neither told nor counted.
+  Answer(std::vector<std::unique_ptr<Stream>> streams, bool is_streamed, bool has_answer);
+
+  /// Told of each event that is no failure, when `choice` has it already; streamed or not. May take
+  /// parts of the event.
+  virtual void tell(Choice& choice, Event& event, std::string& out) = 0;
+
+  /// Told of a failure, once, where the answer is streamed: nothing comes behind it.
+  virtual void tell_failure(const HttpError& error, std::string& out) const = 0;
+
+  const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
+  std::vector<Choice>& choices() { return choices_; }  ///< stream after stream; as many as ever
+  const std::vector<Choice>& choices() const { return choices_; }
+  bool is_streamed() const { return is_streamed_; }
+
  private:
-  struct Prompt;
-  struct Choice;
-
-  void read(Choice& choice, const Event& event, std::string& out);
-  void write(Choice& choice, const Event& event, std::string& out);
+  void read(Choice& choice, Event& event, std::string& out);
   void fail(const std::optional<Error>& error, std::string& out);
-  void append_delta(Choice& choice, const char* member, const std::string& text,
-                    std::string& out) const;
-  void append_calls(Choice& choice, const std::vector<CallPiece>& pieces, std::string& out);
-  std::string calls_json(const Choice& choice) const;
-  std::string finish_members(const Finish& finish) const;
-  void append_end(Choice& choice, const std::string& text, std::string& out) const;
-  void append_chunk(Choice& choice, const std::string& content, const std::string& end,
-                    std::string& out) const;
-  void append_usage_chunk(std::string& out) const;
-  std::string choice_json(Choice& choice, size_t index) const;
-  std::string prompt_logprobs_member(const Prompt& prompt) const;
-  std::string prompt_ids_member(const Prompt& prompt) const;
-  std::vector<Choice*> told_choices();
+  void collect(Choice& choice, const Event& event) const;
 
-  AnswerHead head_;
-  const Engine& engine_;
-  std::string prefix_;  // of every object: {"id":...,"system_fingerprint":...
-  std::vector<Prompt> prompts_;
-  std::vector<Choice> choices_;  // prompt after prompt
+  const std::vector<std::unique_ptr<Stream>> streams_;
+  const bool is_streamed_;
+  const bool has_answer_;
+  std::vector<Choice> choices_;
+  std::vector<int32_t> num_running_of_;  // stream: of its choices
   size_t num_running_ = 0;
   Timings timings_;
   FinishReason reason_ = FinishReason::kCancelled;
-  IdSource call_ids_;
   std::optional<HttpError> error_;
 };
-
-/// "stoker-" and the version.
-std::string system_fingerprint();
-
-/// {"prompt_tokens": ...}. Which tokens were reasoning is known, and told, only of a whole answer.
-std::string usage_json(const Usage& usage, bool is_whole);
 
 }  // namespace stoker

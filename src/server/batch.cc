@@ -13,10 +13,10 @@
 #include <optional>
 #include <utility>
 
-#include "server/answer.h"
 #include "server/batch_line.h"
 #include "server/identity.h"
 #include "server/line_reader.h"
+#include "server/openai_answer.h"
 
 namespace stoker {
 namespace {
@@ -81,7 +81,7 @@ struct Batch::Impl {
 
     std::string custom_id;
     std::string request_id;
-    Answer answer;
+    OpenAiAnswer answer;
   };
 
   Result<void> run();

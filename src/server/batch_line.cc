@@ -27,7 +27,8 @@ HttpError wrong_member(const char* name, const std::string& expected, const Json
 // As the server would refuse it by its head.
 std::optional<HttpError> check_target(const std::string& method, const std::string& url) {
   const Target target = target_of(url);
-  if (is_generation(target) && method == "POST") return std::nullopt;
+  const bool is_batched = target == Target::kCompletions || target == Target::kChat;
+  if (is_batched && method == "POST") return std::nullopt;
   HttpRequest head;
   head.method = method;
   head.path = url;

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/anthropic_answer.h"
+#include "server/openai_answer.h"
 #include "server/plain_routes.h"
 #include "server/routes.h"
 #include "server/tokenize_routes.h"
@@ -30,6 +32,37 @@ std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", seconds);
   return text;
+}
+
+// The route of a target whose answer a stream makes.
+std::optional<Route> route_of(Target target) {
+  switch (target) {
+    case Target::kCompletions:
+      return Route::kCompletions;
+    case Target::kChat:
+      return Route::kChat;
+    case Target::kMessages:
+      return Route::kMessages;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The answer of a target without a stream.
+Result<std::string> answer_at_once(Target target, const Engine& engine, std::string_view body,
+                                   const std::vector<std::string>& names) {
+  if (target == Target::kTokenize) return tokenize_answer(engine, body, names);
+  if (target == Target::kDetokenize) return detokenize_answer(engine, body, names);
+  return count_tokens_answer(engine, body, names);
+}
+
+// In the shape of the route.
+std::unique_ptr<Answer> answer_of(const ParsedRequest& parsed, const std::string& request_id,
+                                  std::vector<std::unique_ptr<Stream>> streams,
+                                  const Engine& engine) {
+  if (parsed.route == Route::kMessages)
+    return std::make_unique<AnthropicAnswer>(parsed, request_id, std::move(streams));
+  return std::make_unique<OpenAiAnswer>(head_of(parsed, request_id), std::move(streams), engine);
 }
 
 }  // namespace
@@ -271,9 +304,9 @@ Connection::Prepared Connection::prepare(ServerContext& context, Target target,
   Engine& engine = *context.engine;
   try {
     if (abandoned) return prepared;
-    if (!is_generation(target)) {
-      auto answer = target == Target::kTokenize ? tokenize_answer(engine, body, context.names)
-                                                : detokenize_answer(engine, body, context.names);
+    const std::optional<Route> route = route_of(target);
+    if (!route) {
+      auto answer = answer_at_once(target, engine, body, context.names);
       if (answer) {
         prepared.body = *std::move(answer);
       } else {
@@ -281,8 +314,7 @@ Connection::Prepared Connection::prepare(ServerContext& context, Target target,
       }
       return prepared;
     }
-    const Route route = target == Target::kChat ? Route::kChat : Route::kCompletions;
-    auto parsed = parse_request(route, body, context.names);
+    auto parsed = parse_request(*route, body, context.names);
     if (!parsed) {
       prepared.error = to_http_error(parsed.error());
       return prepared;
@@ -328,7 +360,7 @@ void Connection::on_prepared(Prepared prepared) {
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
   for (const auto& stream : prepared.streams) context_.metrics.count_choices(stream->num_choices());
-  answer_.emplace(head_of(parsed, request_id_), std::move(prepared.streams), *context_.engine);
+  answer_ = answer_of(parsed, request_id_, std::move(prepared.streams), *context_.engine);
   is_streaming_ = parsed.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
@@ -395,7 +427,8 @@ void Connection::respond(int status, std::string_view body, const char* content_
 }
 
 void Connection::respond_error(const HttpError& error) {
-  respond(error.status, error_json(error));
+  const ErrorForm form = error_form_of(parser_.request().path);
+  respond(told_status(error, form), error_json(error, form));
 }
 
 // The answer is in output_: on to the next request, or to the end of the connection.
@@ -533,7 +566,7 @@ void Connection::on_deadline() {
       if (!parser_.has_started()) return close();
       return respond_error({408, "the request took too long to arrive", "", ""});
     case Phase::kAnswering:
-      append_chunk(output_, parser_.request().version, ": ping\n\n");
+      append_chunk(output_, parser_.request().version, answer_->ping());
       set_deadline(context_.options.ping_interval);
       return flush();
     case Phase::kLingering:

@@ -116,7 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t num_response_bytes_ = 0;  // of its answer
   bool is_keep_alive_ = true;
   std::shared_ptr<std::atomic<bool>> is_abandoned_;  // tells the workers not to bother
-  std::optional<Answer> answer_;
+  std::unique_ptr<Answer> answer_;
   bool is_streaming_ = false;
 
   std::string output_;      // waits to be written

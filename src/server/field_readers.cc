@@ -72,6 +72,24 @@ Result<std::string> effort_of(const Json& value, const std::string& param) {
   return std::to_string(*number);
 }
 
+// Empty ones are dropped. is_single: `param` is the place of the one there is.
+Result<void> read_stops(std::span<const Json> items, const std::string& name, bool is_single,
+                        RequestDraft& draft) {
+  draft.request.stop.clear();
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string param = is_single ? name : at(name, i);
+    if (!items[i].is_string()) return wrong_value(param, "a string", items[i]);
+    const std::string& text = items[i].as_string();
+    if (text.empty()) continue;
+    if (text.size() > kMaxStopBytes || draft.request.stop.size() == kMaxStops) {
+      return Error{ErrorCode::kInvalidArgument,
+                   param + ": expected at most 16 stop strings of at most 256 bytes", param};
+    }
+    draft.request.stop.push_back(text);
+  }
+  return {};
+}
+
 bool is_ids(const Json& value) {
   return value.is_array() && !value.items().empty() && value.items().front().is_number();
 }
@@ -82,6 +100,26 @@ std::string describe(const Json& value) {
   if (!value.is_number() && !value.is_bool()) return value.kind_name();
   const std::string text = value.dump();
   return text.size() <= kMaxShownValueBytes ? text : text.substr(0, kMaxShownValueBytes) + "...";
+}
+
+const Json* find_member(const Json& object, const char* name) {
+  const Json* value = object.find(name);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+Result<std::string> required_string(const Json& object, const char* name,
+                                    const std::string& param) {
+  const Json* value = object.find(name);
+  if (value != nullptr && value->is_string()) return value->as_string();
+  return wrong_value(param + "." + name, "a string", value == nullptr ? Json() : *value);
+}
+
+Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
+                                          const std::string& param) {
+  const Json* value = find_member(object, name);
+  if (value == nullptr) return std::optional<bool>();
+  if (!value->is_bool()) return wrong_value(param + "." + name, "a boolean", *value);
+  return std::optional(value->as_bool());
 }
 
 Error wrong_value(const std::string& param, const std::string& expected, const Json& found) {
@@ -243,23 +281,14 @@ Result<void> read_seed(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_stop(const Json& value, RequestDraft& draft) {
-  if (!value.is_string() && !value.is_array()) {
-    return wrong_value("stop", "a string or an array of strings", value);
-  }
-  const auto items = value.is_string() ? std::span(&value, 1) : std::span(value.items());
-  draft.request.stop.clear();
-  for (size_t i = 0; i < items.size(); ++i) {
-    const std::string param = value.is_string() ? "stop" : at("stop", i);
-    if (!items[i].is_string()) return wrong_value(param, "a string", items[i]);
-    const std::string& text = items[i].as_string();
-    if (text.empty()) continue;
-    if (text.size() > kMaxStopBytes || draft.request.stop.size() == kMaxStops) {
-      return Error{ErrorCode::kInvalidArgument,
-                   param + ": expected at most 16 stop strings of at most 256 bytes", param};
-    }
-    draft.request.stop.push_back(text);
-  }
-  return {};
+  if (value.is_string()) return read_stops(std::span(&value, 1), "stop", true, draft);
+  if (value.is_array()) return read_stops(value.items(), "stop", false, draft);
+  return wrong_value("stop", "a string or an array of strings", value);
+}
+
+Result<void> read_stop_sequences(const Json& value, RequestDraft& draft) {
+  if (value.is_array()) return read_stops(value.items(), "stop_sequences", false, draft);
+  return wrong_value("stop_sequences", "an array of strings", value);
 }
 
 Result<void> read_include_stop(const Json& value, RequestDraft& draft) {

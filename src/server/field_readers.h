@@ -25,6 +25,7 @@ Result<void> read_banned_token_ids(const Json& value, RequestDraft& draft);
 Result<void> read_bad_words(const Json& value, RequestDraft& draft);
 Result<void> read_seed(const Json& value, RequestDraft& draft);
 Result<void> read_stop(const Json& value, RequestDraft& draft);
+Result<void> read_stop_sequences(const Json& value, RequestDraft& draft);
 Result<void> read_include_stop(const Json& value, RequestDraft& draft);
 Result<void> read_stop_token_ids(const Json& value, RequestDraft& draft);
 Result<void> read_min_tokens(const Json& value, RequestDraft& draft);
@@ -63,6 +64,18 @@ Result<void> read_continue_final_message(const Json& value, RequestDraft& draft)
 Result<void> read_add_generation_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_template_kwargs(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
+
+inline constexpr size_t kMaxTools = 128;  ///< of one request
+
+/// The member of that name, or null where it is absent or null.
+const Json* find_member(const Json& object, const char* name);
+
+/// A member that must be a string. `param` is the place of the object.
+Result<std::string> required_string(const Json& object, const char* name, const std::string& param);
+
+/// A member that is a boolean, absent or null. `param` is the place of the object.
+Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
+                                          const std::string& param);
 
 /// A wrong value: "<param>: expected <expected>, found <what it is>".
 Error wrong_value(const std::string& param, const std::string& expected, const Json& found);

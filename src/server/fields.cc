@@ -1,6 +1,7 @@
 #include "server/fields.h"
 
 #include "base/check.h"
+#include "server/anthropic_reader.h"
 #include "server/field_readers.h"
 
 namespace stoker {
@@ -10,7 +11,8 @@ namespace {
 // extensions to them. A name that is in none of these is ignored and logged; a name that is here
 // and not supported is refused, unless its value says what happens anyway.
 constexpr Field kFields[] = {
-    {"model", true, true, read_model, "a served name", "empty or absent: the model that is served"},
+    {"model", true, true, read_model, "a served name", "empty or absent: the model that is served",
+     true},
     {"prompt", true, false, read_prompt, "string, [string], [int], [[int]]",
      "required; several prompts give several choices, in their order"},
     {"messages", false, true, read_messages, "[message]", "required; see Messages below"},
@@ -19,9 +21,10 @@ constexpr Field kFields[] = {
      "chat"},
     {"max_completion_tokens", true, true, read_max_completion_tokens, "int >= 1",
      "as `max_tokens`, and wins over it"},
-    {"temperature", true, true, read_temperature, "number >= 0", "0 takes the likeliest token"},
-    {"top_p", true, true, read_top_p, "number in (0, 1]", ""},
-    {"top_k", true, true, read_top_k, "int >= 1, or 0 or -1 for off", ""},
+    {"temperature", true, true, read_temperature, "number >= 0", "0 takes the likeliest token",
+     true},
+    {"top_p", true, true, read_top_p, "number in (0, 1]", "", true},
+    {"top_k", true, true, read_top_k, "int >= 1, or 0 or -1 for off", "", true},
     {"min_p", true, true, read_min_p, "number in [0, 1]", "0 is off"},
     {"presence_penalty", true, true, read_presence_penalty, "number in [-2, 2]", ""},
     {"frequency_penalty", true, true, read_frequency_penalty, "number in [-2, 2]", ""},
@@ -83,7 +86,7 @@ constexpr Field kFields[] = {
      "false: no drafts are made for it; its answer is the same"},
     {"receipt", true, true, read_receipt, "bool",
      "in each choice, what `stoker replay` gives the same answer again by"},
-    {"stream", true, true, read_stream, "bool", ""},
+    {"stream", true, true, read_stream, "bool", "", true},
     {"stream_options", true, true, read_stream_options, "{include_usage, continuous_usage_stats}",
      "bools; only with `stream: true`"},
     {"user", true, true, read_user, "string", "has no effect"},
@@ -144,7 +147,60 @@ constexpr Field kFields[] = {
     {"sse_ping_interval", true, true, nullptr, "[]", "another interval of pings"},
     {"kv_transfer_params", true, true, nullptr, "[]", "prefill on another machine"},
     {"vllm_xargs", true, true, nullptr, "[{}]", "arguments of plug-ins"},
+
+    // Of /v1/messages alone. Source of the names: the types of Anthropic's client for Python.
+    {"messages", false, false, read_anthropic_messages, "[message]",
+     "required; see Messages of Anthropic's interface", true},
+    {"max_tokens", false, false, read_token_limit, "int >= 1", "required but to count tokens",
+     true},
+    {"system", false, false, read_system, "string or [text block]",
+     "stands in front of the messages", true},
+    {"stop_sequences", false, false, read_stop_sequences, "[string], up to 16 of 256 bytes each",
+     "empty ones are dropped; the text is cut before the match", true},
+    {"thinking", false, false, read_thinking_config, "{type, budget_tokens, display}",
+     "`enabled`, `adaptive` or `disabled`, which is the default; the budget bounds nothing; "
+     "`display: omitted` leaves the text away",
+     true},
+    {"tools", false, false, read_anthropic_tools,
+     "[{name, description, input_schema, strict}], up to 128 of them",
+     "tools of the client alone: `type` is absent or `custom`", true},
+    {"tool_choice", false, false, read_anthropic_tool_choice,
+     "{type, name, disable_parallel_tool_use}",
+     "`auto`, `any`, `tool` or `none`; `any` and `tool` only where thinking is off", true},
+    {"output_config", false, false, read_output_config, "{effort}",
+     "`low`, `medium`, `high`, `xhigh` or `max`, where thinking is on; `format` and `task_budget` "
+     "are refused",
+     true},
+    {"context_management", false, false, read_context_management, "{edits}",
+     "none, or `clear_thinking_20251015` with `keep: all`: old reasoning stays in the prompt",
+     true},
+    {"metadata", false, false, read_metadata, "object", "has no effect", true},
+    {"diagnostics", false, false, read_diagnostics, "object", "has no effect", true},
+    {"service_tier", false, false, read_service_tier, "string", "has no effect", true},
+    {"cache_control", false, false, read_cache_control, "object",
+     "has no effect, on blocks and tools too: prefixes are cached by themselves", true},
+    {"container", false, false, nullptr, "[]", "a machine of the server's", true},
+    {"mcp_servers", false, false, nullptr, "[[]]", "tools of other servers", true},
+    {"output_format", false, false, nullptr, "[]", "structured output", true},
+    {"speed", false, false, nullptr, R"(["standard"])", "faster answers at a price", true},
+    {"inference_geo", false, false, nullptr, "[]", "where it is computed", true},
+    {"compaction", false, false, nullptr, "[]", "a conversation that is summed up", true},
+    {"thread", false, false, nullptr, "[]", "conversations that are kept", true},
+    {"fallbacks", false, false, nullptr, "[[]]", "other models", true},
 };
+
+bool is_on(const Field& field, Route route) {
+  switch (route) {
+    case Route::kCompletions:
+      return field.in_completions;
+    case Route::kChat:
+      return field.in_chat;
+    case Route::kMessages:
+    case Route::kCountTokens:
+      break;
+  }
+  return field.in_messages;
+}
 
 bool same_value(const Json& a, const Json& b) {
   if (a.kind() != b.kind()) return false;
@@ -189,6 +245,12 @@ std::string neutral_values_text(const Field& field, const char* quote, const cha
   return text;
 }
 
+// The last columns of a row.
+std::string takes_markdown(const Field& field) {
+  return (field.read != nullptr ? field.values : "only " + neutral_values_text(field, "`", ", ")) +
+         " | " + field.comment + " |\n";
+}
+
 }  // namespace
 
 std::span<const Field> request_fields() {
@@ -197,8 +259,7 @@ std::span<const Field> request_fields() {
 
 const Field* find_field(Route route, std::string_view name) {
   for (const Field& field : kFields) {
-    if (name != field.name) continue;
-    if (route == Route::kChat ? field.in_chat : field.in_completions) return &field;
+    if (name == field.name && is_on(field, route)) return &field;
   }
   return nullptr;
 }
@@ -219,12 +280,20 @@ std::string request_fields_markdown() {
   std::string text =
       "| Field | Completions | Chat | Takes | Notes |\n| --- | --- | --- | --- | --- |\n";
   for (const Field& field : kFields) {
+    if (!field.in_completions && !field.in_chat) continue;
     const char* there = field.read != nullptr ? "yes" : "refused";
-    text +=
-        "| `" + std::string(field.name) + "` | " + (field.in_completions ? there : "-") + " | " +
-        (field.in_chat ? there : "-") + " | " +
-        (field.read != nullptr ? field.values : "only " + neutral_values_text(field, "`", ", ")) +
-        " | " + field.comment + " |\n";
+    text += "| `" + std::string(field.name) + "` | " + (field.in_completions ? there : "-") +
+            " | " + (field.in_chat ? there : "-") + " | " + takes_markdown(field);
+  }
+  return text;
+}
+
+std::string messages_fields_markdown() {
+  std::string text = "| Field | There | Takes | Notes |\n| --- | --- | --- | --- |\n";
+  for (const Field& field : kFields) {
+    if (!field.in_messages) continue;
+    text += "| `" + std::string(field.name) + "` | " + (field.read != nullptr ? "yes" : "refused") +
+            " | " + takes_markdown(field);
   }
   return text;
 }

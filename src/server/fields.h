@@ -18,7 +18,8 @@ struct RequestDraft {
   ParsedRequest parsed;
   std::vector<std::variant<TextPrompt, TokenPrompt>> prompts;
   ChatPrompt chat;
-  Request request;  ///< but for its prompt
+  std::vector<std::string> system;  ///< texts of a system message in front of the chat's
+  Request request;                  ///< but for its prompt
   std::optional<int32_t> max_completion_tokens;
   std::optional<int32_t> best_of;
   std::optional<int32_t> top_logprobs;
@@ -43,6 +44,7 @@ struct Field {
   const char* values;   ///< supported: what it takes, for people. Else: the values that change
                         ///< nothing, as a JSON array, apart from null
   const char* comment;  ///< for people: what it does, or what it would do
+  bool in_messages = false;
 };
 
 /// All rows, in the order of docs/server.md.
@@ -56,7 +58,10 @@ const Field* find_field(Route route, std::string_view name);
 /// that would change something.
 Result<void> read_field(const Field& field, const Json& value, RequestDraft& draft);
 
-/// The table as docs/server.md has it, in Markdown.
+/// The table as docs/server.md has it, in Markdown: completions and chat.
 std::string request_fields_markdown();
+
+/// The same of /v1/messages.
+std::string messages_fields_markdown();
 
 }  // namespace stoker

@@ -22,11 +22,18 @@ HttpError to_http_error(const Error& error);
 /// "BadRequestError" for 400, and so on for each status that the server sends. Static strings.
 const char* error_type(int status);
 
+/// In whose shape a route tells failures.
+enum class ErrorForm { kOpenAi, kAnthropic };
+
 /// "Bad Request" for 400: the reason phrase of a status line. Static strings.
 const char* reason_phrase(int status);
 
-/// {"error": {"message", "type", "param", "code"}} on one line, without a line feed.
-std::string error_json(const HttpError& error);
+/// On one line, without a line feed: {"error": {"message", "type", "param", "code"}}, or
+/// {"type": "error", "error": {"type", "message"}}.
+std::string error_json(const HttpError& error, ErrorForm form = ErrorForm::kOpenAi);
+
+/// The status with which that form tells it: Anthropic's clients know 529 for what is 503.
+int told_status(const HttpError& error, ErrorForm form);
 
 /// Whether a client should try the same request again later (the answer then has Retry-After).
 bool is_worth_retrying(int status);

@@ -1,6 +1,7 @@
 #include "server/request_parser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/try.h"
 #include "server/field_readers.h"
@@ -12,6 +13,10 @@ namespace {
 constexpr int32_t kDefaultCompletionTokens = 16;  // as OpenAI's API has it for completions
 constexpr size_t kMaxUnknownFields = 16;          // that are told to the log
 constexpr size_t kMaxFieldNameBytes = 64;         // of their names
+
+bool is_anthropic(Route route) {
+  return route == Route::kMessages || route == Route::kCountTokens;
+}
 
 Error missing(const std::string& field) {
   return {ErrorCode::kInvalidArgument, field + ": expected a value, found none", field};
@@ -121,10 +126,21 @@ void combine_thinking(RequestDraft& draft) {
   if (!draft.chat.reasoning_effort) draft.chat.reasoning_effort = draft.template_effort;
 }
 
+// What Anthropic's clients expect where they say nothing, and what stands apart from the messages.
+Result<void> combine_messages(RequestDraft& draft) {
+  if (draft.parsed.route == Route::kMessages && !draft.request.max_tokens)
+    return missing("max_tokens");
+  if (!draft.chat.thinking) draft.chat.thinking = "disabled";
+  if (!draft.system.empty())
+    draft.chat.messages.insert(draft.chat.messages.begin(), {"system", std::move(draft.system)});
+  return {};
+}
+
 // What fields say of each other.
 Result<void> combine(RequestDraft& draft) {
   if (draft.has_stream_options && !draft.parsed.stream)
     return contradiction("stream_options", "only with stream: true");
+  if (is_anthropic(draft.parsed.route)) return combine_messages(draft);
   if (auto combined = combine_lengths(draft); !combined) return combined;
   if (auto combined = combine_logprobs(draft); !combined) return combined;
   if (auto combined = combine_continuation(draft); !combined) return combined;
@@ -139,7 +155,7 @@ Result<void> combine(RequestDraft& draft) {
 // Puts one request for each prompt together.
 void build_requests(RequestDraft draft, ParsedRequest& parsed) {
   Request& request = draft.request;
-  if (parsed.route == Route::kChat) {
+  if (parsed.route != Route::kCompletions) {
     request.prompt = std::move(draft.chat);
     parsed.requests.push_back(std::move(request));
     return;
@@ -169,7 +185,7 @@ Result<ParsedRequest> parse_request(Route route, const Json& body,
   if (auto found = resolve_model(model_names, draft.parsed.model); !found) {
     return std::move(found).error();
   }
-  if (route == Route::kChat && draft.chat.messages.empty()) return missing("messages");
+  if (route != Route::kCompletions && draft.chat.messages.empty()) return missing("messages");
   if (route == Route::kCompletions && draft.prompts.empty()) return missing("prompt");
   if (auto combined = combine(draft); !combined) return std::move(combined).error();
   ParsedRequest parsed = std::move(draft.parsed);

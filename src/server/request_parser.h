@@ -1,4 +1,4 @@
-// The JSON bodies of /v1/completions and /v1/chat/completions to requests of the door.
+// The JSON bodies of the routes that ask the engine to requests of the door.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,12 @@
 
 namespace stoker {
 
-enum class Route { kCompletions, kChat };
+enum class Route {
+  kCompletions,
+  kChat,
+  kMessages,     ///< Anthropic's
+  kCountTokens,  ///< what it would read, with the same body; max_tokens may be absent
+};
 
 /// A body that was understood. A plain value.
 struct ParsedRequest {

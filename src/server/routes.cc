@@ -9,6 +9,7 @@ namespace stoker {
 namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::string_view kMessagesPath = "/v1/messages";
 
 // Tasks that other models have. Told apart from paths that mean nothing, so that clients see the
 // reason.
@@ -42,6 +43,8 @@ constexpr RouteRow kRoutes[] = {
     {"/detokenize", Target::kDetokenize, Method::kPost, Access::kClients, true},
     {"/v1/completions", Target::kCompletions, Method::kPost, Access::kClients, true},
     {"/v1/chat/completions", Target::kChat, Method::kPost, Access::kClients, true},
+    {kMessagesPath, Target::kMessages, Method::kPost, Access::kClients, true},
+    {"/v1/messages/count_tokens", Target::kCountTokens, Method::kPost, Access::kClients, true},
     {"/server_info", Target::kServerInfo, Method::kGet, Access::kAdmins, false},
     {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins, false},
     {"/pause", Target::kPause, Method::kPost, Access::kAdmins, false},
@@ -177,8 +180,10 @@ bool takes_body(Target target) {
   return row != nullptr && row->takes_body;
 }
 
-bool is_generation(Target target) {
-  return target == Target::kCompletions || target == Target::kChat;
+ErrorForm error_form_of(std::string_view path) {
+  const bool is_below = starts_with(path, kMessagesPath) &&
+                        (path.size() == kMessagesPath.size() || path[kMessagesPath.size()] == '/');
+  return is_below ? ErrorForm::kAnthropic : ErrorForm::kOpenAi;
 }
 
 bool is_probe(Target target) {

@@ -34,6 +34,8 @@ enum class Target {
   kDetokenize,
   kCompletions,
   kChat,
+  kMessages,
+  kCountTokens,
   // For administrators.
   kServerInfo,
   kResetPrefixCache,
@@ -48,11 +50,11 @@ Target target_of(std::string_view path);
 /// Whether a target takes a JSON body that the workers read.
 bool takes_body(Target target);
 
-/// Whether its answer is made by the engine.
-bool is_generation(Target target);
-
 /// Whether it is asked again and again by those who watch: told to the log as debug lines alone.
 bool is_probe(Target target);
+
+/// In whose shape failures of a path are told, paths that are not here included.
+ErrorForm error_form_of(std::string_view path);
 
 /// Its path, for metrics; "none" for kUnknown.
 std::string handler_name(Target target);

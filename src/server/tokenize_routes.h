@@ -1,4 +1,5 @@
-// /tokenize and /detokenize: prompts to ids and back, as requests with them would be read.
+// /tokenize, /detokenize and Anthropic's count_tokens: prompts to ids and back, or to their number,
+// as requests with them would be read.
 #pragma once
 
 #include <string>
@@ -20,5 +21,10 @@ Result<std::string> tokenize_answer(const Engine& engine, std::string_view body,
 /// model. Any thread.
 Result<std::string> detokenize_answer(const Engine& engine, std::string_view body,
                                       const std::vector<std::string>& model_names);
+
+/// The answer to a body of /v1/messages: {"input_tokens": n}. Errors: those of parse_request and
+/// Engine::encode. Any thread.
+Result<std::string> count_tokens_answer(const Engine& engine, std::string_view body,
+                                        const std::vector<std::string>& model_names);
 
 }  // namespace stoker

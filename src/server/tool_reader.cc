@@ -7,8 +7,6 @@
 namespace stoker {
 namespace {
 
-constexpr size_t kMaxTools = 128;
-
 // A member that is a string, or nothing where it is absent or null.
 Result<std::optional<std::string>> string_member(const Json& json, const char* name,
                                                  const std::string& param) {

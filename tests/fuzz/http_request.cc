@@ -1,6 +1,6 @@
-// Any bytes as a request. The first byte says what the rest is: 'c' and 'm' the JSON body of a
-// completion or a chat, else raw HTTP, which must be understood in the same way whole and in
-// pieces.
+// Any bytes as a request. The first byte says what the rest is: 'c', 'm', 'a' and 't' the JSON body
+// of a completion, a chat, Anthropic's messages or the count of their tokens, else raw HTTP, which
+// must be understood in the same way whole and in pieces.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -55,7 +55,13 @@ void check_request(const Request& request) {
   }
   if (const auto* chat = std::get_if<ChatPrompt>(&request.prompt)) {
     CHECK(!chat->messages.empty(), "messages");
-    for (const Message& message : chat->messages) CHECK(!message.role.empty(), "role");
+    for (const Message& message : chat->messages) {
+      CHECK(!message.role.empty(), "role");
+      for (const ToolCall& call : message.tool_calls)
+        CHECK(is_valid_utf8(call.arguments), "arguments");
+    }
+    for (const Tool& tool : chat->tools)
+      CHECK(!tool.parameters || Json::parse(*tool.parameters).has_value(), "parameters");
   }
 }
 
@@ -64,9 +70,13 @@ void check_body(Route route, std::string_view body) {
   if (!parsed) {
     const HttpError error = to_http_error(parsed.error());
     CHECK(error.status == 400 || error.status == 404, "a client's fault is told as one");
-    CHECK(!error.message.empty() && Json::parse(error_json(error)).has_value(), "and readable");
+    CHECK(!error.message.empty(), "and in words");
+    for (const ErrorForm form : {ErrorForm::kOpenAi, ErrorForm::kAnthropic})
+      CHECK(Json::parse(error_json(error, form)).has_value(), "and readable");
     return;
   }
+  const bool needs_limit = route == Route::kMessages;
+  CHECK(!needs_limit || parsed->requests.front().max_tokens, "max_tokens");
   CHECK(!parsed->requests.empty(), "requests");
   for (const Request& request : parsed->requests) {
     check_request(request);
@@ -116,6 +126,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'm':
       stoker::check_body(stoker::Route::kChat, rest);
+      break;
+    case 'a':
+      stoker::check_body(stoker::Route::kMessages, rest);
+      break;
+    case 't':
+      stoker::check_body(stoker::Route::kCountTokens, rest);
       break;
     default: {
       const size_t piece_bytes = 1 + data[0] % 7;

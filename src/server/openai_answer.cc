@@ -1,0 +1,334 @@
+#include "server/openai_answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/json.h"
+#include "server/identity.h"
+#include "server/logprobs_json.h"
+#include "stoker/version.h"
+
+namespace stoker {
+namespace {
+
+constexpr const char* kDone = "data: [DONE]\n\n";
+
+std::string decimal(int64_t value) {
+  return std::to_string(value);
+}
+
+// Told as the signed number that, sent back as `seed`, gives the same answer.
+std::string seed_json(uint64_t seed) {
+  return decimal(static_cast<int64_t>(seed));
+}
+
+std::string ids_json(const std::vector<int32_t>& ids) {
+  std::string out = "[";
+  for (const int32_t id : ids) {
+    if (out.size() > 1) out += ",";
+    out += std::to_string(id);
+  }
+  return out + "]";
+}
+
+// What parse_receipt reads is JSON already.
+std::string receipt_member(const Finish& finish) {
+  return finish.receipt.empty() ? "" : ",\"receipt\":" + finish.receipt;
+}
+
+std::string call_id(IdSource& ids) {
+  constexpr size_t kDigits = 24;
+  return "call_" + ids.next().substr(0, kDigits);
+}
+
+const char* object_name(const AnswerHead& head) {
+  if (head.route == Route::kCompletions) return "text_completion";
+  return head.stream ? "chat.completion.chunk" : "chat.completion";
+}
+
+}  // namespace
+
+// What is told of a prompt beside its ids.
+struct OpenAiAnswer::ToldPrompt {
+  std::string echo;                             // its text, if that is told
+  std::vector<PositionLogprobs> logprobs = {};  // if it asks for them
+};
+
+// What is told of a choice beside what every answer has of it.
+struct OpenAiAnswer::ToldChoice {
+  LogprobsJson logprobs;
+  std::vector<int32_t> ids = {};           // if they are told: all so far, or since the last chunk
+  std::vector<std::string> call_ids = {};  // without streaming: of all calls so far
+  bool is_begun = false;                   // a chunk of it was written
+};
+
+AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
+  AnswerHead head;
+  head.route = parsed.route;
+  head.id = (parsed.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id;
+  head.created = unix_seconds();
+  head.model = parsed.model;
+  head.stream = parsed.stream;
+  head.include_usage = parsed.include_usage;
+  head.continuous_usage_stats = parsed.continuous_usage_stats;
+  head.num_choices = parsed.num_choices;
+  head.logprobs = parsed.logprobs;
+  head.prompt_logprobs = parsed.prompt_logprobs;
+  head.num_top = static_cast<size_t>(parsed.num_top);
+  head.echo = parsed.echo;
+  head.has_answer = parsed.has_answer;
+  head.include_reasoning = parsed.include_reasoning;
+  head.names_tool = parsed.names_tool;
+  head.return_token_ids = parsed.return_token_ids;
+  head.tokens_as_ids = parsed.tokens_as_ids;
+  return head;
+}
+
+std::string system_fingerprint() {
+  return std::string("stoker-") + version();
+}
+
+std::string usage_json(const Usage& usage, bool is_whole) {
+  const int64_t total = int64_t{usage.prompt_tokens} + usage.completion_tokens;
+  std::string out = "{\"prompt_tokens\":" + decimal(usage.prompt_tokens) +
+                    ",\"completion_tokens\":" + decimal(usage.completion_tokens) +
+                    ",\"total_tokens\":" + decimal(total);
+  if (is_whole) {
+    out +=
+        ",\"prompt_tokens_details\":{\"cached_tokens\":" + decimal(usage.cached_tokens) +
+        "},\"completion_tokens_details\":{\"reasoning_tokens\":" + decimal(usage.reasoning_tokens) +
+        "},\"prompt_cache_hit_tokens\":" + decimal(usage.cached_tokens) +
+        ",\"prompt_cache_miss_tokens\":" + decimal(usage.prompt_tokens - usage.cached_tokens);
+  }
+  return out + "}";
+}
+
+OpenAiAnswer::OpenAiAnswer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams,
+                           const Engine& engine)
+    : Answer(std::move(streams), head.stream, head.has_answer),
+      head_(std::move(head)),
+      engine_(engine) {
+  prefix_ = "{\"id\":" + json_quote(head_.id) + ",\"object\":\"" + object_name(head_) +
+            "\",\"created\":" + decimal(head_.created) + ",\"model\":" + json_quote(head_.model) +
+            ",\"system_fingerprint\":" + json_quote(system_fingerprint());
+  for (const auto& stream : this->streams()) {
+    std::string echo;
+    if (head_.echo) {  // fails only without a tokenizer, where nothing is text
+      if (auto text = engine.decode(stream->prompt_ids())) echo = *std::move(text);
+    }
+    told_prompts_.push_back({std::move(echo)});
+  }
+  for (size_t i = 0; i < choices().size(); ++i)
+    told_.push_back({{engine, head_.route, head_.tokens_as_ids}});
+}
+
+OpenAiAnswer::~OpenAiAnswer() = default;
+
+std::string OpenAiAnswer::opening() {
+  std::string out;
+  for (const Choice& choice : choices()) {
+    if (head_.route == Route::kChat) {
+      append_chunk(choice, R"("delta":{"role":"assistant","content":""})", "", out);
+    } else if (head_.echo) {
+      append_chunk(choice, "\"text\":" + json_quote(told_prompts_[choice.prompt].echo), "", out);
+    }
+  }
+  return out;
+}
+
+void OpenAiAnswer::tell(Choice& choice, Event& event, std::string& out) {
+  ToldChoice& told = told_[choice.index];
+  if (!event.prompt_logprobs.empty())
+    told_prompts_[choice.prompt].logprobs = std::move(event.prompt_logprobs);
+  told.logprobs.add(event);
+  if (head_.return_token_ids) told.ids.insert(told.ids.end(), event.ids.begin(), event.ids.end());
+  if (is_streamed()) return write(choice, event, out);
+  while (told.call_ids.size() < choice.calls.calls.size())
+    told.call_ids.push_back(call_id(call_ids_));
+}
+
+// As events of the stream.
+void OpenAiAnswer::write(Choice& choice, const Event& event, std::string& out) {
+  if (head_.route == Route::kChat) {
+    if (head_.include_reasoning) append_delta(choice, "reasoning", event.reasoning, out);
+    append_delta(choice, "content", event.text, out);
+    append_calls(choice, event.calls, out);
+    if (choice.finish) append_end(choice, "", out);
+  } else if (choice.finish) {
+    append_end(choice, event.text, out);
+  } else if (!event.text.empty()) {
+    append_chunk(choice, "\"text\":" + json_quote(event.text), "", out);
+  }
+  if (finished()) {
+    if (head_.include_usage) append_usage_chunk(out);
+    out += kDone;
+  }
+}
+
+void OpenAiAnswer::tell_failure(const HttpError& error, std::string& out) const {
+  out += "data: " + error_json(error) + "\n\n" + kDone;
+}
+
+void OpenAiAnswer::append_delta(Choice& choice, const char* member, const std::string& text,
+                                std::string& out) {
+  if (text.empty()) return;
+  const std::string quoted = json_quote(text);
+  std::string delta = "\"delta\":{\"" + std::string(member) + "\":" + quoted;
+  // The older name of the same thing, for clients that read only that.
+  if (std::string_view(member) == "reasoning") delta += ",\"reasoning_content\":" + quoted;
+  append_chunk(choice, delta + "}", "", out);
+}
+
+// The name in a chunk of its own, with the id; then pieces of the arguments.
+void OpenAiAnswer::append_calls(Choice& choice, const std::vector<CallPiece>& pieces,
+                                std::string& out) {
+  for (const CallPiece& piece : pieces) {
+    const std::string head = "\"delta\":{\"tool_calls\":[{\"index\":" + std::to_string(piece.call);
+    if (piece.name) {
+      append_chunk(choice,
+                   head + ",\"id\":\"" + call_id(call_ids_) +
+                       "\",\"type\":\"function\",\"function\":{\"name\":" +
+                       json_quote(*piece.name) + ",\"arguments\":\"\"}}]}",
+                   "", out);
+    }
+    if (piece.arguments.empty()) continue;
+    append_chunk(choice,
+                 head + ",\"function\":{\"arguments\":" + json_quote(piece.arguments) + "}}]}", "",
+                 out);
+  }
+}
+
+// A call that was asked for by its name ends with "stop", as clients know it.
+std::string OpenAiAnswer::finish_members(const Finish& finish) const {
+  const FinishReason reason = head_.names_tool && finish.reason == FinishReason::kCalls
+                                  ? FinishReason::kStop
+                                  : finish.reason;
+  std::string stop = "null";
+  if (finish.stop) stop = json_quote(*finish.stop);
+  if (finish.stop_token) stop = decimal(*finish.stop_token);
+  return "\"finish_reason\":" + json_quote(to_string(reason)) + ",\"stop_reason\":" + stop;
+}
+
+void OpenAiAnswer::append_end(Choice& choice, const std::string& text, std::string& out) {
+  const std::string content =
+      head_.route == Route::kChat ? "\"delta\":{}" : "\"text\":" + json_quote(text);
+  std::string end = finish_members(*choice.finish);
+  if (choices().size() > 1) end += ",\"seed\":" + seed_json(choice.finish->seed);
+  end += receipt_member(*choice.finish);
+  append_chunk(choice, content, end, out);
+}
+
+// `end`: the members of a choice's last chunk; empty on the others.
+void OpenAiAnswer::append_chunk(const Choice& choice, const std::string& content,
+                                const std::string& end, std::string& out) {
+  ToldChoice& told = told_[choice.index];
+  out += "data: " + prefix_ + ",\"choices\":[{\"index\":" + std::to_string(choice.index) + "," +
+         content + ",\"logprobs\":" + (head_.logprobs ? told.logprobs.take(false) : "null") + "," +
+         (end.empty() ? "\"finish_reason\":null" : end);
+  if (head_.return_token_ids) {
+    if (!std::exchange(told.is_begun, true)) out += prompt_ids_member(choice.prompt);
+    out += ",\"token_ids\":" + ids_json(std::exchange(told.ids, {}));
+  }
+  out += "}]";
+  if (!end.empty()) out += ",\"seed\":" + seed_json(streams()[choice.prompt]->seed());
+  if (head_.continuous_usage_stats) {
+    out += ",\"usage\":" + usage_json(usage(), finished());
+  } else if (head_.include_usage) {
+    out += ",\"usage\":null";
+  }
+  out += "}\n\n";
+}
+
+void OpenAiAnswer::append_usage_chunk(std::string& out) const {
+  out += "data: " + prefix_ + ",\"choices\":[],\"usage\":" + usage_json(usage(), true) + "}\n\n";
+}
+
+std::string OpenAiAnswer::calls_json(const Choice& choice) const {
+  std::string out = "[";
+  for (size_t i = 0; i < choice.calls.calls.size(); ++i) {
+    const ToolCall& call = choice.calls.calls[i];
+    if (i > 0) out += ",";
+    out += "{\"id\":\"" + told_[choice.index].call_ids[i] +
+           "\",\"type\":\"function\",\"function\":{\"name\":" + json_quote(call.name) +
+           ",\"arguments\":" + json_quote(call.arguments) + "}}";
+  }
+  return out + "]";
+}
+
+std::string OpenAiAnswer::choice_json(const Choice& choice, size_t index) {
+  ToldChoice& told = told_[choice.index];
+  const ToldPrompt& prompt = told_prompts_[choice.prompt];
+  std::string out = "{\"index\":" + std::to_string(index);
+  if (head_.route == Route::kChat) {
+    const bool has_calls = !choice.calls.calls.empty();
+    out += ",\"message\":{\"role\":\"assistant\",\"content\":" +
+           (has_calls && choice.text.empty() ? "null" : json_quote(choice.text));
+    if (head_.include_reasoning && !choice.reasoning.empty()) {
+      const std::string reasoning = json_quote(choice.reasoning);
+      out += ",\"reasoning_content\":" + reasoning + ",\"reasoning\":" + reasoning;
+    }
+    if (has_calls) out += ",\"tool_calls\":" + calls_json(choice);
+    out += ",\"refusal\":null}";
+  } else {
+    out += ",\"text\":" + json_quote(prompt.echo + choice.text);
+  }
+  if (head_.echo && head_.logprobs)
+    told.logprobs.add_prompt(prompt_ids(choice.prompt), prompt.logprobs, head_.num_top);
+  out += ",\"logprobs\":" + (head_.logprobs ? told.logprobs.take(true) : "null") + "," +
+         finish_members(*choice.finish);
+  if (head_.return_token_ids) out += ",\"token_ids\":" + ids_json(told.ids);
+  if (head_.route == Route::kCompletions)
+    out += prompt_logprobs_member(choice.prompt) + prompt_ids_member(choice.prompt);
+  if (choices().size() > 1) out += ",\"seed\":" + seed_json(choice.finish->seed);
+  return out + receipt_member(*choice.finish) + "}";
+}
+
+const std::vector<int32_t>& OpenAiAnswer::prompt_ids(size_t prompt) const {
+  return streams()[prompt]->prompt_ids();
+}
+
+std::string OpenAiAnswer::prompt_logprobs_member(size_t prompt) const {
+  const auto& logprobs = told_prompts_[prompt].logprobs;
+  if (!head_.prompt_logprobs || logprobs.empty()) return "";
+  return ",\"prompt_logprobs\":" + prompt_logprobs_json(engine_, prompt_ids(prompt), logprobs);
+}
+
+std::string OpenAiAnswer::prompt_ids_member(size_t prompt) const {
+  if (!head_.return_token_ids) return "";
+  return ",\"prompt_token_ids\":" + ids_json(prompt_ids(prompt));
+}
+
+// The choices that are told: all, or those of each prompt that are the likeliest, best first.
+std::vector<const Answer::Choice*> OpenAiAnswer::told_choices() const {
+  std::vector<const Choice*> told;
+  for (size_t first = 0; first < choices().size();) {
+    std::vector<const Choice*> of_prompt;
+    const auto count = static_cast<size_t>(streams()[choices()[first].prompt]->num_choices());
+    for (size_t i = first; i < first + count; ++i) of_prompt.push_back(&choices()[i]);
+    first += count;
+    const auto num_told = static_cast<size_t>(head_.num_choices);
+    if (num_told < count) {
+      std::stable_sort(of_prompt.begin(), of_prompt.end(),
+                       [this](const Choice* a, const Choice* b) {
+                         return told_[a->index].logprobs.mean() > told_[b->index].logprobs.mean();
+                       });
+      of_prompt.resize(num_told);
+    }
+    told.insert(told.end(), of_prompt.begin(), of_prompt.end());
+  }
+  return told;
+}
+
+std::string OpenAiAnswer::body() {
+  std::string out = prefix_ + ",\"choices\":[";
+  size_t index = 0;
+  for (const Choice* choice : told_choices()) {
+    if (index > 0) out += ",";
+    out += choice_json(*choice, index++);
+  }
+  out += "],\"usage\":" + usage_json(usage(), true);
+  if (head_.route == Route::kChat) out += prompt_logprobs_member(0) + prompt_ids_member(0);
+  return out + ",\"seed\":" + seed_json(streams().front()->seed()) + "}";
+}
+
+}  // namespace stoker

@@ -1,0 +1,90 @@
+// Answers in OpenAI's shapes: completions and chats, whole or as server-sent events.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/answer.h"
+#include "server/http_error.h"
+#include "server/identity.h"
+#include "server/request_parser.h"
+#include "stoker/engine.h"
+
+namespace stoker {
+
+/// What every object of an answer says about itself.
+struct AnswerHead {
+  Route route = Route::kCompletions;
+  std::string id;       ///< "cmpl-..." or "chatcmpl-..."
+  int64_t created = 0;  ///< seconds of the Unix clock
+  std::string model;    ///< the served name
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage_stats = false;
+  int32_t num_choices = 1;  ///< of each stream; the best ones where it has more
+  bool logprobs = false;
+  bool prompt_logprobs = false;
+  size_t num_top = 0;  ///< of the likeliest, with each token
+  bool echo = false;
+  bool has_answer = true;
+  bool include_reasoning = true;
+  bool names_tool = false;
+  bool return_token_ids = false;
+  bool tokens_as_ids = false;
+};
+
+/// The head of an answer to a request, made now. `request_id` is the part of the id behind its
+/// kind.
+AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id);
+
+/// The answer to a completion or a chat.
+class OpenAiAnswer final : public Answer {
+ public:
+  /// At least one stream; none null. Borrows the engine, for the texts of tokens.
+  OpenAiAnswer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, const Engine& engine);
+  ~OpenAiAnswer() override;
+
+  /// Who speaks, for chat; the prompt, for echo.
+  std::string opening() override;
+  const char* ping() const override { return ": ping\n\n"; }
+  std::string body() override;
+
+ private:
+  struct ToldPrompt;
+  struct ToldChoice;
+
+  void tell(Choice& choice, Event& event, std::string& out) override;
+  void tell_failure(const HttpError& error, std::string& out) const override;
+  void write(Choice& choice, const Event& event, std::string& out);
+  void append_delta(Choice& choice, const char* member, const std::string& text, std::string& out);
+  void append_calls(Choice& choice, const std::vector<CallPiece>& pieces, std::string& out);
+  std::string calls_json(const Choice& choice) const;
+  std::string finish_members(const Finish& finish) const;
+  void append_end(Choice& choice, const std::string& text, std::string& out);
+  void append_chunk(const Choice& choice, const std::string& content, const std::string& end,
+                    std::string& out);
+  void append_usage_chunk(std::string& out) const;
+  std::string choice_json(const Choice& choice, size_t index);
+  std::string prompt_logprobs_member(size_t prompt) const;
+  std::string prompt_ids_member(size_t prompt) const;
+  std::vector<const Choice*> told_choices() const;
+  const std::vector<int32_t>& prompt_ids(size_t prompt) const;
+
+  AnswerHead head_;
+  const Engine& engine_;
+  std::string prefix_;                    // of every object: {"id":...,"system_fingerprint":...
+  std::vector<ToldPrompt> told_prompts_;  // for each stream
+  std::vector<ToldChoice> told_;          // for each choice
+  IdSource call_ids_;
+};
+
+/// "stoker-" and the version.
+std::string system_fingerprint();
+
+/// {"prompt_tokens": ...}. Which tokens were reasoning is known, and told, only of a whole answer.
+std::string usage_json(const Usage& usage, bool is_whole);
+
+}  // namespace stoker
