@@ -62,6 +62,7 @@ TEST(BatchLine, RefusalsHaveTheStatusOfTheServer) {
       {R"("method":"POST","url":"/v1/nothing","body":{})", 404, "there is no /v1/nothing"},
       {R"("method":"POST","url":"/v1/models","body":{})", 405, "found POST"},
       {R"("method":"GET","url":"/v1/models","body":{})", 404, "found GET of /v1/models"},
+      {R"("method":"POST","url":"/v1/messages","body":{})", 404, "found POST of /v1/messages"},
       {R"("method":"POST","url":"/v1/completions")", 400, "body: expected an object, found none"},
       {R"("method":"POST","url":"/v1/completions","body":[])", 400, "found an array"},
   };

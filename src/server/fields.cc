@@ -150,7 +150,7 @@ constexpr Field kFields[] = {
 
     // Of /v1/messages alone. Source of the names: the types of Anthropic's client for Python.
     {"messages", false, false, read_anthropic_messages, "[message]",
-     "required; see Messages of Anthropic's interface", true},
+     "required; their blocks are below", true},
     {"max_tokens", false, false, read_token_limit, "int >= 1", "required but to count tokens",
      true},
     {"system", false, false, read_system, "string or [text block]",
