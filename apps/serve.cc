@@ -62,6 +62,13 @@ std::string url_of(const std::string& host, uint16_t port) {
   return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
+/// What to do first.
+std::string hint_of(const ServerOptions& options, const std::string& url) {
+  if (!options.unix_socket.empty())
+    return "curl --unix-socket " + options.unix_socket + " http://localhost/v1/models";
+  return "curl " + url + "/v1/models" + (options.page ? ", or open it in a browser" : "");
+}
+
 /// Why the engine stopped by itself; set before the wait for the end ends.
 class EngineStop {
  public:
@@ -111,10 +118,11 @@ int serve(ServeOptions options) {
   const Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
   if (!engine) return report(engine.error());
   (*server)->attach(**engine);
-  const std::string url = url_of(options.server.host, (*server)->port());
-  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: curl %s/v1/models%s)\n",
-               (*engine)->model().name.c_str(), url.c_str(), url.c_str(),
-               options.server.page ? ", or open it in a browser" : "");
+  const std::string& socket = options.server.unix_socket;
+  const std::string url =
+      socket.empty() ? url_of(options.server.host, (*server)->port()) : "unix:" + socket;
+  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: %s)\n",
+               (*engine)->model().name.c_str(), url.c_str(), hint_of(options.server, url).c_str());
   wait_for_shutdown_signal();
   const std::chrono::seconds grace(options.shutdown_seconds);
   if (const auto why = stop.get()) {
@@ -145,6 +153,8 @@ int serve_command(const Arguments& arguments) {
   parser.option("--host", "ADDRESS", &options.server.host,
                 "An address of this machine [127.0.0.1]");
   parser.option("--port", "N", &port, "0 takes a free one and tells it [8000]");
+  parser.option("--uds", "PATH", &options.server.unix_socket,
+                "Listens on a Unix socket there, instead of an address and port");
   add_served_names_option(parser, &options.server.served_model_names);
   parser.option("--api-key", "[NAME=]KEY", &keys,
                 "Clients must show one of these; may be given several times; also "

@@ -1,6 +1,7 @@
 #include "server/connection.h"
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <cstdio>
 #include <exception>
@@ -92,7 +93,7 @@ struct Connection::Wake : std::enable_shared_from_this<Connection::Wake> {
   std::atomic<bool> is_posted{false};
 };
 
-Connection::Connection(tcp::socket socket, ServerContext& context)
+Connection::Connection(StreamSocket socket, ServerContext& context)
     : socket_(std::move(socket)),
       context_(context),
       timer_(context.io),
@@ -102,7 +103,7 @@ Connection::Connection(tcp::socket socket, ServerContext& context)
 void Connection::start() {
   BoostError ignored;
   socket_.non_blocking(true, ignored);
-  socket_.set_option(tcp::no_delay(true), ignored);
+  socket_.set_option(tcp::no_delay(true), ignored);  // of TCP; others have no delay
   context_.connections.insert(shared_from_this());
   guard([this] {
     set_deadline(context_.options.header_timeout);
@@ -144,7 +145,7 @@ void Connection::watch_socket() {
   if (is_watching_ || is_peer_gone_ || phase_ == Phase::kClosed) return;
   if (input_.size() >= kMaxReadAheadBytes) return;
   is_watching_ = true;
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](BoostError error) {
+  socket_.async_wait(StreamSocket::wait_read, [self = shared_from_this()](BoostError error) {
     self->is_watching_ = false;
     self->guard([&] { self->on_readable(error); });
   });
@@ -511,7 +512,7 @@ void Connection::on_written(BoostError error, size_t num_bytes) {
 void Connection::linger() {
   if (is_peer_gone_) return close();
   BoostError ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  socket_.shutdown(StreamSocket::shutdown_send, ignored);
   phase_ = Phase::kLingering;
   input_.clear();
   set_deadline(context_.options.close_timeout);

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "server/answer.h"
 #include "server/http_parser.h"
 #include "server/http_response.h"
+#include "server/listener.h"
 #include "server/server_context.h"
 
 namespace stoker {
@@ -25,7 +25,7 @@ namespace stoker {
 /// Belongs to the server's thread; lives until it has closed and its last handler has run.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(boost::asio::ip::tcp::socket socket, ServerContext& context);
+  Connection(StreamSocket socket, ServerContext& context);
 
   /// Starts reading. It registers itself in the context until it is closed.
   void start();
@@ -93,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_timer();
   void on_deadline();
 
-  boost::asio::ip::tcp::socket socket_;
+  StreamSocket socket_;
   ServerContext& context_;
   boost::asio::steady_timer timer_;
   bool is_timer_armed_ = false;

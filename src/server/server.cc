@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
@@ -13,13 +12,13 @@
 
 #include "base/try.h"
 #include "server/connection.h"
+#include "server/listener.h"
 #include "server/server_context.h"
 
 namespace stoker {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 using BoostError = boost::system::error_code;
 
 constexpr size_t kReservedDescriptors = 64;  // for the model's files, logs and the event loop
@@ -31,31 +30,6 @@ size_t connections_that_descriptors_allow() {
     return kReservedDescriptors;
   }
   return static_cast<size_t>(limit.rlim_cur) - kReservedDescriptors;
-}
-
-std::string address_text(const ServerOptions& options) {
-  return options.host + ":" + std::to_string(options.port);
-}
-
-Error listen_error(const ServerOptions& options, const BoostError& error) {
-  return {ErrorCode::kIo,
-          "cannot listen on " + address_text(options) + ": " + error.message() +
-              "; choose another port, or end the program that has it",
-          "port"};
-}
-
-Result<tcp::endpoint> resolve(asio::io_context& io, const ServerOptions& options) {
-  BoostError error;
-  tcp::resolver resolver(io);
-  const auto found =
-      resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
-  if (error || found.empty() || options.host.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "host: expected an address or name of this machine, found " + options.host + " (" +
-                     error.message() + ")",
-                 "host"};
-  }
-  return found.begin()->endpoint();
 }
 
 }  // namespace
@@ -74,7 +48,7 @@ struct Server::Impl {
 
   Result<void> listen();
   void accept();
-  void on_accepted(BoostError error, tcp::socket socket);
+  void on_accepted(BoostError error, StreamSocket socket);
   void on_connection_closed();
   void run();
   void attach(Engine& attached);
@@ -83,7 +57,7 @@ struct Server::Impl {
 
   ServerContext context;
   asio::executor_work_guard<asio::io_context::executor_type> work;
-  tcp::acceptor acceptor;
+  Acceptor acceptor;
   asio::steady_timer accept_timer;  // after an accept that failed for want of descriptors
   const size_t max_connections;
   bool is_accepting = false;
@@ -99,21 +73,7 @@ struct Server::Impl {
 };
 
 Result<void> Server::Impl::listen() {
-  TRY_ASSIGN(const tcp::endpoint endpoint, resolve(context.io, context.options));
-  BoostError error;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (error == asio::error::address_family_not_supported ||
-      error == boost::system::errc::address_not_available) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "host: expected an address of this machine, found " + context.options.host + " (" +
-                     error.message() + ")",
-                 "host"};
-  }
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) return listen_error(context.options, error);
-  port = acceptor.local_endpoint(error).port();
+  TRY_ASSIGN(port, listen_on(acceptor, context.options));
   return {};
 }
 
@@ -121,13 +81,13 @@ Result<void> Server::Impl::listen() {
 void Server::Impl::accept() {
   if (is_accepting || !acceptor.is_open() || context.connections.size() >= max_connections) return;
   is_accepting = true;
-  acceptor.async_accept([this](BoostError error, tcp::socket socket) {
+  acceptor.async_accept([this](BoostError error, StreamSocket socket) {
     is_accepting = false;
     on_accepted(error, std::move(socket));
   });
 }
 
-void Server::Impl::on_accepted(BoostError error, tcp::socket socket) {
+void Server::Impl::on_accepted(BoostError error, StreamSocket socket) {
   // One that was accepted as the last connections were closed is closed with them.
   if (error == asio::error::operation_aborted || context.is_closing) return;
   if (!error) {
@@ -195,6 +155,7 @@ void Server::Impl::stop(std::chrono::milliseconds grace) {
     context.is_draining = true;
     BoostError ignored;
     acceptor.close(ignored);
+    remove_socket_file(context.options);
     accept_timer.cancel();
   });
   if (attached != nullptr) attached->drain(grace);

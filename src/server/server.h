@@ -20,6 +20,7 @@ namespace stoker {
 struct ServerOptions {
   std::string host = "127.0.0.1";  ///< an address or name of this machine
   uint16_t port = 8000;            ///< 0: any free one
+  std::string unix_socket = {};    ///< a path: listens there instead of on host and port
   std::vector<std::string>
       served_model_names;             ///< the first one is told in answers; empty: the model's name
   std::vector<ApiKey> api_keys = {};  ///< of clients; none: everybody is served
@@ -64,7 +65,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// The port it listens on.
+  /// The port it listens on; 0 with a Unix socket.
   uint16_t port() const;
 
   /// Accepts nothing more, answers 503 to new requests, lets what runs go on for up to `grace`,

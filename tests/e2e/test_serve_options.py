@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from program import STOKER, Server, run
+from program import LIMIT, STOKER, Server, run
 
 
 def test_options_from_a_file(tmp_path):
@@ -74,3 +74,29 @@ def test_numbers_out_of_range():
     for option in ("--max-requests-per-key", "--shutdown-timeout"):
         done = run("serve", "demo", option, "-1")
         assert done.returncode == 2 and option in done.stderr
+
+
+def test_a_unix_socket(tmp_path):
+    path = tmp_path / "s"
+    process = subprocess.Popen([STOKER, "serve", "demo", "--uds", path], stderr=subprocess.PIPE, text=True)
+    try:
+        assert any("stoker: ready; " in line for line in process.stderr)
+        curl = ["curl", "-sf", "--unix-socket", path, "http://localhost/v1/models"]
+        assert '"id":"demo"' in subprocess.run(curl, capture_output=True, text=True, check=True, timeout=LIMIT).stdout
+        assert path.stat().st_mode & 0o777 == 0o660
+        second = run("serve", "demo", "--uds", path)
+        assert second.returncode == 3 and "another program listens" in second.stderr
+        process.terminate()
+        assert process.wait(LIMIT) == 0 and not path.exists()
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_paths_that_cannot_be_sockets(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    done = run("serve", "demo", "--uds", tmp_path / "file")
+    assert done.returncode == 2 and (tmp_path / "file").read_text() == "mine"
+    assert run("serve", "demo", "--uds", "x" * 200).returncode == 2
+    assert run("serve", "demo", "--uds", tmp_path / "no" / "such").returncode == 3
