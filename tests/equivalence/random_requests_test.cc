@@ -18,8 +18,8 @@
 #include "base/json.h"
 #include "equivalence/stepped_engine.h"
 #include "sampling/plain.h"
-#include "server/answer.h"
 #include "server/http_error.h"
+#include "server/openai_answer.h"
 #include "server/request_parser.h"
 #include "support/checkpoint.h"
 
@@ -340,7 +340,7 @@ std::optional<Running> submit(Engine& engine, const std::string& body) {
     streams.push_back(*std::move(stream));
   }
   running.answer =
-      std::make_unique<stoker::Answer>(head_of(running.parsed, "r"), std::move(streams), engine);
+      std::make_unique<OpenAiAnswer>(head_of(running.parsed, "r"), std::move(streams), engine);
   return running;
 }
 
