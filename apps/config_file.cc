@@ -66,32 +66,45 @@ std::string scalar_json(const YAML::Node& node) {
   return YAML::convert<double>::decode(node, number) ? text : quoted(text);
 }
 
-std::string json_of(const YAML::Node& node, int depth) {
-  if (depth > kMaxDepth) throw YAML::Exception(node.Mark(), "nested too deep");
-  if (node.IsNull()) return "null";
+Result<std::string> json_of(const YAML::Node& node, int depth) {
+  if (depth > kMaxDepth)
+    return Error{ErrorCode::kInvalidArgument, "a value is nested too deep", "config"};
+  if (node.IsNull()) return std::string("null");
   if (node.IsScalar()) return scalar_json(node);
   std::string out;
   for (const auto& item : node) {
     if (!out.empty()) out += ",";
-    out += node.IsMap()
-               ? quoted(item.first.as<std::string>()) + ":" + json_of(item.second, depth + 1)
-               : json_of(item, depth + 1);
+    if (node.IsMap()) out += quoted(item.first.as<std::string>()) + ":";
+    const auto value = json_of(node.IsMap() ? item.second : item, depth + 1);
+    if (!value) return value;
+    out += *value;
   }
   return node.IsMap() ? "{" + out + "}" : "[" + out + "]";
 }
 
-void add_value(const std::string& option, const YAML::Node& value, Arguments& out) {
+Result<void> add_value(const std::string& option, const YAML::Node& value, Arguments& out) {
   if (value.IsNull() || (value.IsScalar() && value.Tag() != "!" && value.Scalar() == "false"))
-    return;
-  if (value.IsSequence()) {
-    for (const auto& item : value) add_value(option, item, out);
-  } else if (value.IsMap()) {
-    out.push_back(option + "=" + json_of(value, 0));
+    return {};
+  if (value.IsMap() || value.IsSequence()) {
+    const bool is_list_of_values =
+        value.IsSequence() && std::all_of(value.begin(), value.end(), [](const auto& item) {
+          return item.IsScalar() || item.IsNull();
+        });
+    if (!is_list_of_values) {
+      const auto json = json_of(value, 0);
+      if (!json) return json.error();
+      out.push_back(option + "=" + *json);
+      return {};
+    }
+    for (const auto& item : value) {
+      if (auto added = add_value(option, item, out); !added) return added;
+    }
   } else if (value.Tag() != "!" && value.Scalar() == "true") {
     out.push_back(option);
   } else {
     out.push_back(option + "=" + value.Scalar());
   }
+  return {};
 }
 
 Result<Arguments> options_of(const YAML::Node& root, const std::string& file,
@@ -108,7 +121,8 @@ Result<Arguments> options_of(const YAML::Node& root, const std::string& file,
       const bool has_model = !given.empty() && !given.front().starts_with("-");
       if (!has_model) out.insert(out.begin(), item.second.Scalar());
     } else if (!is_given(given, "--" + name)) {
-      add_value("--" + name, item.second, out);
+      if (auto added = add_value("--" + name, item.second, out); !added)
+        return wrong_config(file, name + ": " + added.error().message);
     }
   }
   return out;

@@ -32,6 +32,7 @@ no-pack: null
     ("port: [1", "serve.yaml: "),
     ("prot: 1", "--prot"),
     ("port: many", "--port"),
+    ("speculative-config: " + "[" * 40 + "{a: 1}" + "]" * 40, "nested too deep"),
     ("config: other.yaml", "expected names of options, found 'config'"),
 ])
 def test_a_wrong_file(tmp_path, text, told):
