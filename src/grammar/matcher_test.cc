@@ -27,7 +27,8 @@ using testing::small_vocabulary;
 
 constexpr size_t kMaxReadings = 12;  // of the oracle, which takes too long with more
 
-Grammar finish(GrammarBuilder builder, NodeId root) {
+// By reference: its other argument comes from the builder, too.
+Grammar finish(GrammarBuilder&& builder, NodeId root) {
   auto grammar = std::move(builder).finish(root);
   EXPECT_TRUE(grammar.has_value());
   return *std::move(grammar);
