@@ -75,7 +75,7 @@ Result<std::string> json_of(const YAML::Node& node, int depth) {
   for (const auto& item : node) {
     if (!out.empty()) out += ",";
     if (node.IsMap()) out += quoted(item.first.as<std::string>()) + ":";
-    const auto value = json_of(node.IsMap() ? item.second : item, depth + 1);
+    auto value = json_of(node.IsMap() ? item.second : item, depth + 1);
     if (!value) return value;
     out += *value;
   }

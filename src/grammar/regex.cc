@@ -362,6 +362,7 @@ Result<Grammar> from_choice(const std::vector<std::string>& texts) {
     return Error{ErrorCode::kInvalidArgument, "choice: expected at least one text", {}};
   GrammarBuilder builder;
   std::vector<NodeId> alternatives;
+  alternatives.reserve(texts.size());
   for (const std::string& text : texts) alternatives.push_back(builder.literal(text));
   const NodeId root = builder.choice(alternatives);
   return std::move(builder).finish(root);

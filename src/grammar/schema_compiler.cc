@@ -105,6 +105,7 @@ NodeId SchemaCompiler::nothing(const std::string& pointer) {
 NodeId SchemaCompiler::rule_of(std::vector<Part> parts, Use use) {
   if (parts.empty() && use == Use::kJson) return json_.value();
   std::vector<const Json*> key;
+  key.reserve(parts.size());
   for (const Part& part : parts) key.push_back(part.schema);
   const auto [at, is_new] = rules_.try_emplace({std::move(key), use}, 0);
   if (is_new) {
