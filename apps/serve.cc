@@ -169,6 +169,8 @@ int serve_command(const Arguments& arguments) {
   parser.option("--max-requests-per-key", "N", &options.server.max_requests_per_key,
                 "Requests of a key that are answered at the same time; one more is 429 [no limit]");
   add_engine_options(parser, &options.engine);
+  parser.option("--shutdown-timeout", "S", &options.shutdown_seconds,
+                "Seconds that what runs has to finish after SIGTERM or SIGINT [30]");
   parser.option(
       "--config", "FILE", &config,
       "Options from a YAML file: their names without the dashes; those on the command line "

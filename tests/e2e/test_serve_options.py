@@ -74,7 +74,7 @@ def test_a_key_from_the_environment():
 def test_numbers_out_of_range():
     for option in ("--max-requests-per-key", "--shutdown-timeout"):
         done = run("serve", "demo", option, "-1")
-        assert done.returncode == 2 and option in done.stderr
+        assert done.returncode == 2 and f"{option}: expected at least 0, found -1" in done.stderr
 
 
 def test_a_unix_socket(tmp_path):
