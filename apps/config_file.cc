@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common.h"
+#include "json_text.h"
 
 namespace stoker {
 namespace {
@@ -43,27 +44,13 @@ bool is_given(const Arguments& arguments, const std::string& option) {
   });
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      out += std::string("\\u00") + kDigits[c >> 4] + kDigits[c & 15];
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 // A scalar as JSON: what reads as a number or a boolean there is one, unless it is quoted.
 std::string scalar_json(const YAML::Node& node) {
   const std::string& text = node.Scalar();
-  if (node.Tag() == "!") return quoted(text);
+  if (node.Tag() == "!") return json_string(text);
   if (text == "true" || text == "false") return text;
   double number = 0;
-  return YAML::convert<double>::decode(node, number) ? text : quoted(text);
+  return YAML::convert<double>::decode(node, number) ? text : json_string(text);
 }
 
 Result<std::string> json_of(const YAML::Node& node, int depth) {
@@ -74,7 +61,7 @@ Result<std::string> json_of(const YAML::Node& node, int depth) {
   std::string out;
   for (const auto& item : node) {
     if (!out.empty()) out += ",";
-    if (node.IsMap()) out += quoted(item.first.as<std::string>()) + ":";
+    if (node.IsMap()) out += json_string(item.first.as<std::string>()) + ":";
     auto value = json_of(node.IsMap() ? item.second : item, depth + 1);
     if (!value) return value;
     out += *value;
