@@ -31,10 +31,6 @@ constexpr std::string_view kUnsupportedBlocks[] = {
     "mcp_tool_result",
 };
 
-std::string item_of(const std::string& param, size_t index) {
-  return param + "[" + std::to_string(index) + "]";
-}
-
 Error unexpected_block(const std::string& type, const std::string& expected,
                        const std::string& param) {
   const auto* end = std::end(kUnsupportedBlocks);
@@ -98,9 +94,7 @@ Result<ToolCall> read_use(const Json& block, const std::string& param) {
   ToolCall call;
   TRY_ASSIGN(call.id, required_string(block, "id", param));
   TRY_ASSIGN(call.name, required_string(block, "name", param));
-  const Json* input = block.find("input");
-  if (input == nullptr || !input->is_object())
-    return wrong_value(param + ".input", "an object", input == nullptr ? Json() : *input);
+  TRY_ASSIGN(const Json* input, required_object(block, "input", param));
   call.arguments = input->dump();
   return call;
 }

@@ -89,12 +89,8 @@ Result<Tool> read_anthropic_tool(const Json& json, const std::string& param) {
   }
   Tool tool;
   TRY_ASSIGN(tool.name, required_string(json, "name", param));
-  if (find_member(json, "description") != nullptr) {
-    TRY_ASSIGN(tool.description, required_string(json, "description", param));
-  }
-  const Json* schema = json.find("input_schema");
-  if (schema == nullptr || !schema->is_object())
-    return wrong_value(param + ".input_schema", "an object", schema == nullptr ? Json() : *schema);
+  TRY_ASSIGN(tool.description, optional_string(json, "description", param));
+  TRY_ASSIGN(const Json* schema, required_object(json, "input_schema", param));
   tool.parameters = schema->dump();
   TRY_ASSIGN(const auto is_strict, optional_bool(json, "strict", param));
   tool.strict = is_strict.value_or(false);
@@ -163,24 +159,18 @@ Result<void> read_context_management(const Json& value, RequestDraft& draft) {
   if (edits == nullptr) return {};
   if (!edits->is_array()) return wrong_value("context_management.edits", "an array", *edits);
   for (size_t i = 0; i < edits->items().size(); ++i) {
-    const std::string param = "context_management.edits[" + std::to_string(i) + "]";
+    const std::string param = item_of("context_management.edits", i);
     if (auto read = read_edit(edits->items()[i], param, draft); !read) return read;
   }
   return {};
 }
 
 Result<void> read_anthropic_tools(const Json& value, RequestDraft& draft) {
-  if (!value.is_array()) return wrong_value("tools", "an array of tools", value);
-  if (value.items().size() > kMaxTools) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "tools: expected at most " + std::to_string(kMaxTools) + ", found " +
-                     std::to_string(value.items().size()),
-                 "tools"};
-  }
+  if (auto checked = check_tools(value); !checked) return checked;
   std::vector<Tool>& tools = draft.chat.tools;
   tools.clear();
   for (size_t i = 0; i < value.items().size(); ++i) {
-    const std::string param = "tools[" + std::to_string(i) + "]";
+    const std::string param = item_of("tools", i);
     TRY_ASSIGN(Tool tool, read_anthropic_tool(value.items()[i], param));
     if (auto checked = check_tool_name(tool, tools, param); !checked) return checked;
     tools.push_back(std::move(tool));

@@ -12,10 +12,6 @@ namespace {
 constexpr size_t kMaxPrompts = 2048;
 constexpr size_t kMaxShownValueBytes = 40;  // of a value in a message
 
-std::string at(const std::string& param, size_t index) {
-  return param + "[" + std::to_string(index) + "]";
-}
-
 Result<bool> bool_of(const Json& value, const std::string& param) {
   if (!value.is_bool()) return wrong_value(param, "a boolean", value);
   return value.as_bool();
@@ -58,7 +54,7 @@ Result<std::vector<int32_t>> ids_of(const Json& value, const std::string& param)
   ids.reserve(value.items().size());
   for (size_t i = 0; i < value.items().size(); ++i) {
     const Json& item = value.items()[i];
-    TRY_ASSIGN(const int32_t id, int_of(item, at(param, i), 0, "a token id"));
+    TRY_ASSIGN(const int32_t id, int_of(item, item_of(param, i), 0, "a token id"));
     ids.push_back(id);
   }
   return ids;
@@ -77,7 +73,7 @@ Result<void> read_stops(std::span<const Json> items, const std::string& name, bo
                         RequestDraft& draft) {
   draft.request.stop.clear();
   for (size_t i = 0; i < items.size(); ++i) {
-    const std::string param = is_single ? name : at(name, i);
+    const std::string param = is_single ? name : item_of(name, i);
     if (!items[i].is_string()) return wrong_value(param, "a string", items[i]);
     const std::string& text = items[i].as_string();
     if (text.empty()) continue;
@@ -102,6 +98,10 @@ std::string describe(const Json& value) {
   return text.size() <= kMaxShownValueBytes ? text : text.substr(0, kMaxShownValueBytes) + "...";
 }
 
+std::string item_of(const std::string& param, size_t index) {
+  return param + "[" + std::to_string(index) + "]";
+}
+
 const Json* find_member(const Json& object, const char* name) {
   const Json* value = object.find(name);
   return value == nullptr || value->is_null() ? nullptr : value;
@@ -112,6 +112,21 @@ Result<std::string> required_string(const Json& object, const char* name,
   const Json* value = object.find(name);
   if (value != nullptr && value->is_string()) return value->as_string();
   return wrong_value(param + "." + name, "a string", value == nullptr ? Json() : *value);
+}
+
+Result<std::optional<std::string>> optional_string(const Json& object, const char* name,
+                                                   const std::string& param) {
+  const Json* value = find_member(object, name);
+  if (value == nullptr) return std::optional<std::string>();
+  if (!value->is_string()) return wrong_value(param + "." + name, "a string", *value);
+  return std::optional(value->as_string());
+}
+
+Result<const Json*> required_object(const Json& object, const char* name,
+                                    const std::string& param) {
+  const Json* value = object.find(name);
+  if (value != nullptr && value->is_object()) return value;
+  return wrong_value(param + "." + name, "an object", value == nullptr ? Json() : *value);
 }
 
 Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
@@ -161,13 +176,13 @@ Result<void> read_prompt(const Json& value, RequestDraft& draft) {
     if (item.is_string()) {
       draft.prompts.emplace_back(TextPrompt{item.as_string()});
     } else if (is_ids(item)) {
-      TRY_ASSIGN(auto ids, ids_of(item, at("prompt", i)));
+      TRY_ASSIGN(auto ids, ids_of(item, item_of("prompt", i)));
       draft.prompts.emplace_back(TokenPrompt{std::move(ids)});
     } else {
-      return wrong_value(at("prompt", i), "a string or an array of token ids", item);
+      return wrong_value(item_of("prompt", i), "a string or an array of token ids", item);
     }
     if (draft.prompts.back().index() != draft.prompts.front().index()) {
-      return wrong_value(at("prompt", i), "the same kind of prompt as prompt[0]", item);
+      return wrong_value(item_of("prompt", i), "the same kind of prompt as prompt[0]", item);
     }
   }
   return {};
@@ -267,7 +282,7 @@ Result<void> read_bad_words(const Json& value, RequestDraft& draft) {
   auto& words = draft.request.sampling.bad_words;
   for (size_t i = 0; i < value.items().size(); ++i) {
     const Json& item = value.items()[i];
-    if (!item.is_string()) return wrong_value(at("bad_words", i), "a string", item);
+    if (!item.is_string()) return wrong_value(item_of("bad_words", i), "a string", item);
     words.push_back(item.as_string());
   }
   return {};
@@ -366,9 +381,8 @@ Result<void> read_stream_options(const Json& value, RequestDraft& draft) {
   for (const auto& [name, target] :
        {std::pair{"include_usage", &draft.parsed.include_usage},
         std::pair{"continuous_usage_stats", &draft.parsed.continuous_usage_stats}}) {
-    const Json* member = value.find(name);
-    if (member == nullptr || member->is_null()) continue;
-    TRY_ASSIGN(*target, bool_of(*member, std::string("stream_options.") + name));
+    TRY_ASSIGN(const auto member, optional_bool(value, name, "stream_options"));
+    if (member) *target = *member;
   }
   return {};
 }
@@ -405,11 +419,7 @@ Result<void> read_cache_salt(const Json& value, RequestDraft& draft) {
 
 Result<void> read_thinking(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("thinking", "an object", value);
-  const Json* type = value.find("type");
-  if (type == nullptr || !type->is_string()) {
-    return wrong_value("thinking.type", "a string", type == nullptr ? Json() : *type);
-  }
-  draft.chat.thinking = type->as_string();
+  TRY_ASSIGN(draft.chat.thinking, required_string(value, "type", "thinking"));
   return {};
 }
 
@@ -464,17 +474,16 @@ Result<void> read_template_kwargs(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("chat_template_kwargs", "an object", value);
   std::optional<bool> thinking;
   for (const char* name : {"thinking", "enable_thinking"}) {
-    const std::string param = std::string("chat_template_kwargs.") + name;
-    const Json* wish = value.find(name);
-    if (wish == nullptr || wish->is_null()) continue;
-    TRY_ASSIGN(const bool on, bool_of(*wish, param));
-    if (thinking && *thinking != on)
-      return wrong_value(param, "the same as chat_template_kwargs.thinking", *wish);
+    TRY_ASSIGN(const auto on, optional_bool(value, name, "chat_template_kwargs"));
+    if (!on) continue;
+    if (thinking && *thinking != *on)
+      return wrong_value(std::string("chat_template_kwargs.") + name,
+                         "the same as chat_template_kwargs.thinking", Json::boolean(*on));
     thinking = on;
   }
   draft.template_thinking = thinking;
-  const Json* effort = value.find("reasoning_effort");
-  if (effort == nullptr || effort->is_null()) return {};
+  const Json* effort = find_member(value, "reasoning_effort");
+  if (effort == nullptr) return {};
   TRY_ASSIGN(draft.template_effort, effort_of(*effort, "chat_template_kwargs.reasoning_effort"));
   return {};
 }

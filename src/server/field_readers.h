@@ -65,13 +65,24 @@ Result<void> read_add_generation_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_template_kwargs(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
 
-inline constexpr size_t kMaxTools = 128;  ///< of one request
+/// What is wrong with `tools` as a whole: that it is no array, or has more than a request may have.
+Result<void> check_tools(const Json& value);
+
+/// "param[index]": the place of an item.
+std::string item_of(const std::string& param, size_t index);
 
 /// The member of that name, or null where it is absent or null.
 const Json* find_member(const Json& object, const char* name);
 
 /// A member that must be a string. `param` is the place of the object.
 Result<std::string> required_string(const Json& object, const char* name, const std::string& param);
+
+/// A member that is a string, absent or null. `param` is the place of the object.
+Result<std::optional<std::string>> optional_string(const Json& object, const char* name,
+                                                   const std::string& param);
+
+/// A member that must be an object. `param` is the place of the object that has it.
+Result<const Json*> required_object(const Json& object, const char* name, const std::string& param);
 
 /// A member that is a boolean, absent or null. `param` is the place of the object.
 Result<std::optional<bool>> optional_bool(const Json& object, const char* name,

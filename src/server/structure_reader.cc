@@ -51,7 +51,7 @@ Result<Structure> choice_of(const Json& value, const std::string& param) {
     return wrong_value(param, "an array of 1 to 4096 strings", value);
   Structure structure{Structure::Kind::kChoice};
   for (size_t i = 0; i < value.items().size(); ++i) {
-    TRY_ASSIGN(std::string text, text_of(value.items()[i], param + "[" + std::to_string(i) + "]"));
+    TRY_ASSIGN(std::string text, text_of(value.items()[i], item_of(param, i)));
     structure.choices.push_back(std::move(text));
   }
   return structure;
@@ -95,10 +95,7 @@ Result<void> read_form(const Form& form, const Json& value, const std::string& p
 
 // {"type": "json_schema", "json_schema": {"schema": ...}}
 Result<Structure> schema_of(const Json& format) {
-  const Json* inner = format.find("json_schema");
-  if (inner == nullptr || !inner->is_object())
-    return wrong_value("response_format.json_schema", "an object",
-                       inner == nullptr ? Json() : *inner);
+  TRY_ASSIGN(const Json* inner, required_object(format, "json_schema", "response_format"));
   const Json* schema = inner->find("schema");
   if (schema == nullptr || !schema->is_object())
     return wrong_value("response_format.json_schema.schema", "a JSON schema",

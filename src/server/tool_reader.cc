@@ -7,14 +7,7 @@
 namespace stoker {
 namespace {
 
-// A member that is a string, or nothing where it is absent or null.
-Result<std::optional<std::string>> string_member(const Json& json, const char* name,
-                                                 const std::string& param) {
-  const Json* value = json.find(name);
-  if (value == nullptr || value->is_null()) return std::optional<std::string>();
-  if (!value->is_string()) return wrong_value(param + "." + name, "a string", *value);
-  return std::optional(value->as_string());
-}
+constexpr size_t kMaxTools = 128;  // of one request
 
 // {"type": "function", "function": {...}}: the inner object.
 Result<const Json*> function_of(const Json& json, const std::string& param) {
@@ -25,51 +18,40 @@ Result<const Json*> function_of(const Json& json, const std::string& param) {
   if (type->as_string() != "function")
     return not_supported(param + ".type",
                          "tools of type " + type->as_string().substr(0, 40) + " are");
-  const Json* function = json.find("function");
-  if (function == nullptr || !function->is_object())
-    return wrong_value(param + ".function", "an object", function == nullptr ? Json() : *function);
-  return function;
-}
-
-Result<std::string> name_of(const Json& function, const std::string& param) {
-  const Json* name = function.find("name");
-  if (name == nullptr || !name->is_string())
-    return wrong_value(param + ".function.name", "a string", name == nullptr ? Json() : *name);
-  return name->as_string();
+  return required_object(json, "function", param);
 }
 
 Result<Tool> tool_of(const Json& json, const std::string& param) {
   TRY_ASSIGN(const Json* function, function_of(json, param));
+  const std::string place = param + ".function";
   Tool tool;
-  TRY_ASSIGN(tool.name, name_of(*function, param));
-  TRY_ASSIGN(tool.description, string_member(*function, "description", param + ".function"));
-  const Json* parameters = function->find("parameters");
-  if (parameters != nullptr && !parameters->is_null()) {
-    if (!parameters->is_object())
-      return wrong_value(param + ".function.parameters", "an object", *parameters);
+  TRY_ASSIGN(tool.name, required_string(*function, "name", place));
+  TRY_ASSIGN(tool.description, optional_string(*function, "description", place));
+  if (find_member(*function, "parameters") != nullptr) {
+    TRY_ASSIGN(const Json* parameters, required_object(*function, "parameters", place));
     tool.parameters = parameters->dump();
   }
-  const Json* strict = function->find("strict");
-  if (strict != nullptr && !strict->is_null()) {
-    if (!strict->is_bool()) return wrong_value(param + ".function.strict", "a boolean", *strict);
-    tool.strict = strict->as_bool();
-  }
+  TRY_ASSIGN(const auto is_strict, optional_bool(*function, "strict", place));
+  tool.strict = is_strict.value_or(false);
   return tool;
 }
 
 }  // namespace
 
-Result<void> read_tools(const Json& value, RequestDraft& draft) {
+Result<void> check_tools(const Json& value) {
   if (!value.is_array()) return wrong_value("tools", "an array of tools", value);
-  if (value.items().size() > kMaxTools) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "tools: expected at most " + std::to_string(kMaxTools) + ", found " +
-                     std::to_string(value.items().size()),
-                 "tools"};
-  }
+  if (value.items().size() <= kMaxTools) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "tools: expected at most " + std::to_string(kMaxTools) + ", found " +
+                   std::to_string(value.items().size()),
+               "tools"};
+}
+
+Result<void> read_tools(const Json& value, RequestDraft& draft) {
+  if (auto checked = check_tools(value); !checked) return checked;
   draft.chat.tools.clear();
   for (size_t i = 0; i < value.items().size(); ++i) {
-    TRY_ASSIGN(Tool tool, tool_of(value.items()[i], "tools[" + std::to_string(i) + "]"));
+    TRY_ASSIGN(Tool tool, tool_of(value.items()[i], item_of("tools", i)));
     draft.chat.tools.push_back(std::move(tool));
   }
   return {};
@@ -82,7 +64,7 @@ Result<void> read_tool_choice(const Json& value, RequestDraft& draft) {
       {"required", ToolChoice::Kind::kRequired}};
   if (value.is_object()) {
     TRY_ASSIGN(const Json* function, function_of(value, "tool_choice"));
-    TRY_ASSIGN(std::string name, name_of(*function, "tool_choice"));
+    TRY_ASSIGN(std::string name, required_string(*function, "name", "tool_choice.function"));
     draft.chat.tool_choice = {ToolChoice::Kind::kNamed, std::move(name)};
     return {};
   }
