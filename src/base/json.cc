@@ -170,46 +170,6 @@ const Value& value_or_empty(const Value* value) {
   return value != nullptr ? *value : empty;
 }
 
-void dump_to(std::string& out, const Json& value) {
-  switch (value.kind()) {
-    case Json::Kind::kNull:
-      out += "null";
-      break;
-    case Json::Kind::kBool:
-      out += value.as_bool() ? "true" : "false";
-      break;
-    case Json::Kind::kNumber:
-      out += value.as_string();
-      break;
-    case Json::Kind::kString:
-      out += json_quote(value.as_string());
-      break;
-    case Json::Kind::kArray: {
-      out += '[';
-      const char* comma = "";
-      for (const Json& item : value.items()) {
-        out += comma;
-        dump_to(out, item);
-        comma = ",";
-      }
-      out += ']';
-      break;
-    }
-    case Json::Kind::kObject: {
-      out += '{';
-      const char* comma = "";
-      for (const auto& [name, member] : value.members()) {
-        out += comma;
-        out += json_quote(name) + ":";
-        dump_to(out, member);
-        comma = ",";
-      }
-      out += '}';
-      break;
-    }
-  }
-}
-
 template <class Number>
 std::optional<Number> whole_number(const Json& value) {
   if (!value.is_number()) return std::nullopt;
@@ -350,8 +310,50 @@ void Json::push(Json value) {
 
 std::string Json::dump() const {
   std::string out;
-  dump_to(out, *this);
+  append_json(out, *this, {});
   return out;
+}
+
+void append_json(std::string& out, const Json& value, const JsonStyle& style) {
+  const char* comma = "";
+  switch (value.kind()) {
+    case Json::Kind::kNull:
+      out += "null";
+      break;
+    case Json::Kind::kBool:
+      out += value.as_bool() ? "true" : "false";
+      break;
+    case Json::Kind::kNumber:
+      if (style.append_number != nullptr) {
+        style.append_number(out, value.as_string());
+      } else {
+        out += value.as_string();
+      }
+      break;
+    case Json::Kind::kString:
+      out += json_quote(value.as_string());
+      break;
+    case Json::Kind::kArray:
+      out += '[';
+      for (const Json& item : value.items()) {
+        out += comma;
+        append_json(out, item, style);
+        comma = style.comma;
+      }
+      out += ']';
+      break;
+    case Json::Kind::kObject:
+      out += '{';
+      for (const auto& [name, member] : value.members()) {
+        out += comma;
+        out += json_quote(name);
+        out += style.colon;
+        append_json(out, member, style);
+        comma = style.comma;
+      }
+      out += '}';
+      break;
+  }
 }
 
 std::string json_quote(std::string_view text) {

@@ -86,6 +86,17 @@ class Json {
       value_;
 };
 
+/// How JSON is written: as Json::dump does, or with other separators and numbers.
+struct JsonStyle {
+  const char* comma = ",";
+  const char* colon = ":";
+  /// Appends a number of that text; null: as it is spelled.
+  void (*append_number)(std::string& out, std::string_view text) = nullptr;
+};
+
+/// Appends a value in that style; else as Json::dump.
+void append_json(std::string& out, const Json& value, const JsonStyle& style);
+
 /// The text as a JSON string with its quotes: `"` `\` and control characters escaped, the rest raw;
 /// ill-formed UTF-8 becomes U+FFFD.
 std::string json_quote(std::string_view text);

@@ -103,41 +103,7 @@ void append_number(std::string& out, std::string_view text) {
 }  // namespace
 
 void append_python_json(std::string& out, const Json& value) {
-  const char* separator = "";
-  switch (value.kind()) {
-    case Json::Kind::kNull:
-      out += "null";
-      break;
-    case Json::Kind::kBool:
-      out += value.as_bool() ? "true" : "false";
-      break;
-    case Json::Kind::kNumber:
-      append_number(out, value.as_string());
-      break;
-    case Json::Kind::kString:
-      out += json_quote(value.as_string());
-      break;
-    case Json::Kind::kArray:
-      out += '[';
-      for (const Json& item : value.items()) {
-        out += separator;
-        append_python_json(out, item);
-        separator = ", ";
-      }
-      out += ']';
-      break;
-    case Json::Kind::kObject:
-      out += '{';
-      for (const auto& [name, member] : value.members()) {
-        out += separator;
-        out += json_quote(name);
-        out += ": ";
-        append_python_json(out, member);
-        separator = ", ";
-      }
-      out += '}';
-      break;
-  }
+  append_json(out, value, {", ", ": ", append_number});
 }
 
 }  // namespace stoker::chat
