@@ -8,12 +8,12 @@
 #include "base/try.h"
 #include "base/utf8.h"
 #include "grammar/code_point_set.h"
+#include "grammar/scanner.h"
 
 namespace stoker::grammar {
 namespace {
 
 constexpr int kMaxGroupDepth = 100;
-constexpr uint32_t kMaxTimes = 100'000;
 
 bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -23,9 +23,9 @@ bool is_name_char(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9') || c == '-' || c == '.';
 }
 
-class EbnfParser {
+class EbnfParser : private Scanner {
  public:
-  explicit EbnfParser(std::string_view text) : text_(text) {}
+  explicit EbnfParser(std::string_view text) : Scanner(text, "grammar") {}
 
   Result<Grammar> parse() {
     if (!is_valid_utf8(text_)) return bad("UTF-8");
@@ -48,23 +48,6 @@ class EbnfParser {
     bool defined = false;
     size_t first_use = 0;
   };
-
-  bool at_end() const { return at_ == text_.size(); }
-  char peek(size_t ahead = 0) const {
-    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
-  }
-  bool take(char c) {
-    if (at_end() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-
-  Error bad(const std::string& expected) const {
-    return {ErrorCode::kInvalidArgument,
-            "grammar: expected " + expected + " at byte " + std::to_string(at_) +
-                (at_end() ? ", found the end" : ""),
-            {}};
-  }
 
   // White space, line ends and comments.
   void skip() {
@@ -172,16 +155,6 @@ class EbnfParser {
     return builder_.repeat(item, min, max);
   }
 
-  Result<uint32_t> parse_count() {
-    if (peek() < '0' || peek() > '9') return bad("a number");
-    uint32_t count = 0;
-    while (peek() >= '0' && peek() <= '9') {
-      count = count * 10 + static_cast<uint32_t>(text_[at_++] - '0');
-      if (count > kMaxTimes) return bad("a number of at most " + std::to_string(kMaxTimes));
-    }
-    return count;
-  }
-
   Result<NodeId> parse_primary(int depth) {
     const char c = peek();
     if (c == '"' || c == '\'') return parse_literal(c);
@@ -237,19 +210,9 @@ class EbnfParser {
 
   Result<char32_t> parse_character() {
     if (at_end()) return bad("a character");
-    if (!take('\\')) {
-      const CodePoint point = decode_utf8(text_, at_);
-      at_ += point.length;
-      return point.value;
-    }
+    if (!take('\\')) return take_code_point();
+    if (const auto meant = take_letter_escape()) return *meant;
     const char letter = peek();
-    constexpr std::string_view kLetters = "nrtfvb0";
-    constexpr std::string_view kMeant("\n\r\t\f\v\b\0", 7);
-    const size_t which = kLetters.find(letter);
-    if (!at_end() && which != std::string_view::npos) {
-      ++at_;
-      return static_cast<char32_t>(kMeant[which]);
-    }
     const size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
     if (digits > 0) return parse_hex(digits);
     if (at_end() || is_name_char(letter) || static_cast<uint8_t>(letter) >= 0x80)
@@ -261,10 +224,9 @@ class EbnfParser {
   Result<char32_t> parse_hex(size_t digits) {
     ++at_;
     uint64_t value = 0;
-    for (size_t i = 0; i < digits; ++i, ++at_) {
-      const size_t nibble = std::string_view("0123456789abcdefABCDEF").find(peek());
-      if (at_end() || nibble == std::string_view::npos) return bad("a hexadecimal digit");
-      value = value * 16 + (nibble > 15 ? nibble - 6 : nibble);
+    for (size_t i = 0; i < digits; ++i) {
+      TRY_ASSIGN(const uint32_t digit, take_hex_digit());
+      value = value * 16 + digit;
     }
     if (value > CodePointSet::kMax || (value >= 0xD800 && value <= 0xDFFF))
       return bad("a code point before this");
@@ -272,8 +234,6 @@ class EbnfParser {
   }
 
   GrammarBuilder builder_;
-  std::string_view text_;
-  size_t at_ = 0;
   std::map<std::string, Named> rules_;
 };
 

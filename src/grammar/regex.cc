@@ -8,12 +8,12 @@
 #include "base/try.h"
 #include "base/utf8.h"
 #include "grammar/code_point_set.h"
+#include "grammar/scanner.h"
 
 namespace stoker::grammar {
 namespace {
 
-constexpr int kMaxGroups = 100;           // in each other
-constexpr uint32_t kMaxRepeat = 100'000;  // of one quantifier
+constexpr int kMaxGroups = 100;  // in each other
 
 // One top-level alternative.
 struct Branch {
@@ -22,9 +22,10 @@ struct Branch {
   bool to_end = false;      // $
 };
 
-class RegexParser {
+class RegexParser : private Scanner {
  public:
-  RegexParser(GrammarBuilder& builder, std::string_view text) : builder_(builder), text_(text) {}
+  RegexParser(GrammarBuilder& builder, std::string_view text)
+      : Scanner(text, "expression"), builder_(builder) {}
 
   Result<NodeId> parse(RegexMatch match) {
     if (!is_valid_utf8(text_)) return bad("UTF-8");
@@ -38,25 +39,6 @@ class RegexParser {
   }
 
  private:
-  bool at_end() const { return at_ == text_.size(); }
-  char peek() const { return at_end() ? '\0' : text_[at_]; }
-  bool take(char c) {
-    if (at_end() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  char32_t take_code_point() {
-    const CodePoint point = decode_utf8(text_, at_);
-    at_ += point.length;
-    return point.value;
-  }
-
-  Error bad(const std::string& expected) const {
-    return {ErrorCode::kInvalidArgument,
-            "expression: expected " + expected + " at byte " + std::to_string(at_) +
-                (at_end() ? ", found the end" : ""),
-            {}};
-  }
   Error unsupported(const std::string& what) const {
     return {ErrorCode::kUnsupported,
             "expression: " + what + " at byte " + std::to_string(at_) + " is not supported",
@@ -142,16 +124,6 @@ class RegexParser {
     if (!take('}')) return bad("}");
     if (max < min) return bad("bounds in order before this");
     return std::pair{min, max};
-  }
-
-  Result<uint32_t> parse_count() {
-    if (peek() < '0' || peek() > '9') return bad("a number");
-    uint32_t count = 0;
-    while (peek() >= '0' && peek() <= '9') {
-      count = count * 10 + static_cast<uint32_t>(text_[at_++] - '0');
-      if (count > kMaxRepeat) return bad("a number of at most " + std::to_string(kMaxRepeat));
-    }
-    return count;
   }
 
   Result<NodeId> parse_atom(int depth) {
@@ -282,15 +254,10 @@ class RegexParser {
   }
 
   Result<CodePointSet> parse_simple_escape() {
-    constexpr std::string_view kLetters = "nrtfvb0";
-    constexpr std::string_view kMeant("\n\r\t\f\v\b\0", 7);
-    const size_t which = kLetters.find(peek());
     CodePointSet set;
-    if (which != std::string_view::npos) {
-      const auto meant = static_cast<char32_t>(kMeant[which]);
-      ++at_;
-      if (meant == 0 && peek() >= '0' && peek() <= '9') return unsupported("an octal escape");
-      set.add(meant, meant);
+    if (const auto meant = take_letter_escape()) {
+      if (*meant == 0 && peek() >= '0' && peek() <= '9') return unsupported("an octal escape");
+      set.add(*meant, *meant);
       return set;
     }
     const char32_t c = decode_utf8(text_, at_).value;
@@ -307,11 +274,8 @@ class RegexParser {
     size_t digits = 0;
     const size_t wanted = is_byte ? 2 : 4;
     for (; is_braced ? digits < 6 && peek() != '}' : digits < wanted; ++digits) {
-      const char digit = peek();
-      const size_t nibble = std::string_view("0123456789abcdefABCDEF").find(digit);
-      if (at_end() || nibble == std::string_view::npos) return bad("a hexadecimal digit");
-      value = value * 16 + static_cast<char32_t>(nibble > 15 ? nibble - 6 : nibble);
-      ++at_;
+      TRY_ASSIGN(const uint32_t digit, take_hex_digit());
+      value = value * 16 + digit;
     }
     if (is_braced && (digits == 0 || !take('}'))) return bad("1 to 6 hexadecimal digits and }");
     if (value > CodePointSet::kMax) return bad("a code point before this");
@@ -328,10 +292,9 @@ class RegexParser {
       return unsupported("half a surrogate pair");
     ++at_;
     char32_t low = 0;
-    for (int i = 0; i < 4; ++i, ++at_) {
-      const size_t nibble = std::string_view("0123456789abcdefABCDEF").find(peek());
-      if (nibble == std::string_view::npos) return bad("a hexadecimal digit");
-      low = low * 16 + static_cast<char32_t>(nibble > 15 ? nibble - 6 : nibble);
+    for (int i = 0; i < 4; ++i) {
+      TRY_ASSIGN(const uint32_t digit, take_hex_digit());
+      low = low * 16 + digit;
     }
     if (low < 0xDC00 || low > 0xDFFF) return unsupported("half a surrogate pair");
     const char32_t value = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
@@ -341,8 +304,6 @@ class RegexParser {
   }
 
   GrammarBuilder& builder_;
-  std::string_view text_;
-  size_t at_ = 0;
 };
 
 }  // namespace

@@ -57,4 +57,12 @@ inline void fuzz_run(const Grammar& grammar, std::span<const uint8_t> choices) {
   }
 }
 
+/// What was made of any bytes: a grammar, or an error that names a place in them.
+inline void fuzz_source(const Result<Grammar>& grammar, std::span<const uint8_t> bytes) {
+  if (grammar) return fuzz_run(*grammar, bytes);
+  const std::string& message = grammar.error().message;
+  CHECK(message.find("byte") != std::string::npos || message.find("large") != std::string::npos,
+        "errors name a place");
+}
+
 }  // namespace stoker::grammar
