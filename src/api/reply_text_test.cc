@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "support/chat.h"
 
 namespace stoker {
 namespace {
@@ -31,19 +31,10 @@ struct Read {
   std::string unfinished;
 };
 
-class ReplyTextTest : public ::testing::Test {
+class ReplyTextTest : public testing::SmallTokenizerTest {
  protected:
-  void SetUp() override {
-    const auto json =
-        read_file(STOKER_SOURCE_DIR "/tests/data/small/checkpoint/tokenizer.json", 1 << 24);
-    ASSERT_TRUE(json.has_value());
-    auto tokenizer = Tokenizer::parse(*json);
-    ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
-    tokenizer_.emplace(*std::move(tokenizer));
-  }
-
   std::vector<int32_t> ids_of(std::string_view reply) const {
-    return tokenizer_->encode(reply, Tokenizer::AddedTokens::kMatch);
+    return tokenizer->encode(reply, Tokenizer::AddedTokens::kMatch);
   }
 
   // Reads tokens one by one, an event for each, up to the end.
@@ -51,7 +42,7 @@ class ReplyTextTest : public ::testing::Test {
             const ReplyText::Stops& stops = {},
             chat::ReplyEnd end = chat::ReplyEnd::kEndOfText) const {
     Read out;
-    ReplyText text(&*tokenizer_, format, stops);
+    ReplyText text(&*tokenizer, format, stops);
     const auto add = [&](Event& event) {
       out.all.ids.insert(out.all.ids.end(), event.ids.begin(), event.ids.end());
       out.all.text += event.text;
@@ -86,8 +77,6 @@ class ReplyTextTest : public ::testing::Test {
             chat::ReplyEnd end = chat::ReplyEnd::kEndOfText) const {
     return read(ids_of(reply), format, stops, end);
   }
-
-  std::optional<Tokenizer> tokenizer_;
 };
 
 TEST_F(ReplyTextTest, PartsOfAChat) {
@@ -107,8 +96,8 @@ TEST_F(ReplyTextTest, PartsOfAChat) {
   // Tokens of each part, in order: together they are its text.
   std::string reasoning, content;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (out.parts[i] == TokenPart::kReasoning) reasoning += tokenizer_->bytes(ids[i]);
-    if (out.parts[i] == TokenPart::kContent) content += tokenizer_->bytes(ids[i]);
+    if (out.parts[i] == TokenPart::kReasoning) reasoning += tokenizer->bytes(ids[i]);
+    if (out.parts[i] == TokenPart::kContent) content += tokenizer->bytes(ids[i]);
   }
   EXPECT_EQ(reasoning, "Let me see.");
   EXPECT_EQ(content, "Well,");
@@ -175,7 +164,7 @@ TEST_F(ReplyTextTest, ACallThatIsCutOffIsNotLost) {
 }
 
 TEST_F(ReplyTextTest, WhatMayBecomeMarkupWaits) {
-  ReplyText text(&*tokenizer_, {ReplyStart::kChat, true}, {});
+  ReplyText text(&*tokenizer, {ReplyStart::kChat, true}, {});
   Event event;
   for (const int32_t id : ids_of("Hi\n\n<")) text.push(id, false, true, PositionLogprobs{}, event);
   text.count_shown(false, event);
@@ -205,14 +194,14 @@ TEST_F(ReplyTextTest, OffsetsCountCharacters) {
         if (i <= so_far.size()) ++whole;
       }
       expected.push_back(whole);
-      so_far += tokenizer_->bytes(id);
+      so_far += tokenizer->bytes(id);
     }
     EXPECT_EQ(out.offsets, expected);
   }
 }
 
 TEST_F(ReplyTextTest, HiddenTokensHaveNoText) {
-  ReplyText text(&*tokenizer_, {ReplyStart::kChat}, {});
+  ReplyText text(&*tokenizer, {ReplyStart::kChat}, {});
   Event event;
   const int32_t id = ids_of("a").front();
   text.push(id, false, true, PositionLogprobs{}, event);

@@ -21,7 +21,7 @@ using testing::GoldenChat;
 using testing::kMaxTestFileBytes;
 using testing::kNumGoldenChats;
 
-class ChatRealTest : public ::testing::Test {
+class ChatRealTest : public testing::TokenizerTest {
  protected:
   void SetUp() override {
     const char* given = std::getenv("STOKER_REAL_TOKENIZER");
@@ -34,16 +34,8 @@ class ChatRealTest : public ::testing::Test {
                       "STOKER_REAL_TOKENIZER";
     }
     ASSERT_TRUE(json.has_value()) << json.error().message;
-    auto parsed = Tokenizer::parse(*json);
-    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-    tokenizer.emplace(*std::move(parsed));
-    auto created = Encoder::create(*tokenizer);
-    ASSERT_TRUE(created.has_value()) << created.error().message;
-    encoder.emplace(*std::move(created));
+    load(*json);
   }
-
-  std::optional<Tokenizer> tokenizer;
-  std::optional<Encoder> encoder;
 };
 
 TEST_F(ChatRealTest, GoldenIds) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 
 #include "base/mapped_file.h"
 #include "chat/chat.h"
@@ -17,13 +18,11 @@ using chat::Encoder;
 inline constexpr const char* kSmallTokenizer =
     STOKER_SOURCE_DIR "/tests/data/small/checkpoint/tokenizer.json";
 
-// Has the template's control tokens, no grounding tokens, and bytes with a few merges.
-class SmallTokenizerTest : public ::testing::Test {
+// A tokenizer, and the encoder over it.
+class TokenizerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto json = read_file(kSmallTokenizer, kMaxTestFileBytes);
-    ASSERT_TRUE(json.has_value()) << json.error().message;
-    auto parsed = Tokenizer::parse(*json);
+  void load(const std::string& json) {
+    auto parsed = Tokenizer::parse(json);
     ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
     tokenizer.emplace(*std::move(parsed));
     auto created = Encoder::create(*tokenizer);
@@ -33,6 +32,16 @@ class SmallTokenizerTest : public ::testing::Test {
 
   std::optional<Tokenizer> tokenizer;
   std::optional<Encoder> encoder;
+};
+
+// Has the template's control tokens, no grounding tokens, and bytes with a few merges.
+class SmallTokenizerTest : public TokenizerTest {
+ protected:
+  void SetUp() override {
+    const auto json = read_file(kSmallTokenizer, kMaxTestFileBytes);
+    ASSERT_TRUE(json.has_value()) << json.error().message;
+    load(*json);
+  }
 };
 
 }  // namespace stoker::testing
