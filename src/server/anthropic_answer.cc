@@ -44,12 +44,12 @@ std::string stop_members(const Finish& finish) {
 
 }  // namespace
 
-AnthropicAnswer::AnthropicAnswer(const ParsedRequest& parsed, const std::string& request_id,
+AnthropicAnswer::AnthropicAnswer(const AnswerForm& form, const std::string& request_id,
                                  std::vector<std::unique_ptr<Stream>> streams)
-    : Answer(std::move(streams), parsed.stream, true),
+    : Answer(std::move(streams), form.stream, true),
       id_("msg_" + request_id),
-      model_(parsed.model),
-      shows_reasoning_(parsed.include_reasoning) {}
+      model_(form.model),
+      shows_reasoning_(form.include_reasoning) {}
 
 std::string AnthropicAnswer::opening() {
   return named_event(
@@ -80,7 +80,7 @@ void AnthropicAnswer::append_text(const std::string& text, std::string& out) {
 }
 
 void AnthropicAnswer::append_call(const CallPiece& piece, std::string& out) {
-  if (piece.name) open(Block::kCall, call_json(call_id(), *piece.name, "{}"), out);
+  if (piece.name) open(Block::kCall, call_json(ids_.next_call("toolu_"), *piece.name, "{}"), out);
   if (!piece.arguments.empty())
     append_delta("input_json_delta", "partial_json", piece.arguments, out);
 }
@@ -126,7 +126,7 @@ std::string AnthropicAnswer::body() {
   const size_t num_whole = choice.calls.calls.size() - (choice.calls.is_cut ? 1 : 0);
   for (size_t i = 0; i < num_whole; ++i) {
     const ToolCall& call = choice.calls.calls[i];
-    blocks.push_back(call_json(call_id(), call.name, call.arguments));
+    blocks.push_back(call_json(ids_.next_call("toolu_"), call.name, call.arguments));
   }
   std::string content;
   for (const std::string& block : blocks) content += (content.empty() ? "" : ",") + block;

@@ -16,7 +16,7 @@ namespace stoker {
 class AnthropicAnswer final : public Answer {
  public:
   /// One stream of one choice. `request_id` is the part of the message's id behind "msg_".
-  AnthropicAnswer(const ParsedRequest& parsed, const std::string& request_id,
+  AnthropicAnswer(const AnswerForm& form, const std::string& request_id,
                   std::vector<std::unique_ptr<Stream>> streams);
 
   /// message_start.
@@ -39,7 +39,6 @@ class AnthropicAnswer final : public Answer {
                     std::string& out) const;
   std::string message_json(const std::string& content, const std::string& end) const;
   std::string usage_json() const;
-  std::string call_id() { return "toolu_" + ids_.next().substr(0, 24); }
 
   const std::string id_;
   const std::string model_;

@@ -136,7 +136,7 @@ Result<void> read_thinking_config(const Json& value, RequestDraft& draft) {
   if (auto checked = check_positive(value, "budget_tokens", "thinking"); !checked) return checked;
   if (const Json* display = find_member(value, "display")) {
     TRY_ASSIGN(const std::string word, word_of(*display, "thinking.display", kDisplays));
-    draft.parsed.include_reasoning = word != "omitted";
+    draft.parsed.form.include_reasoning = word != "omitted";
   }
   return {};
 }

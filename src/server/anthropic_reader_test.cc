@@ -54,9 +54,9 @@ TEST(AnthropicReader, FieldsReachTheRequest) {
       R"("stop_sequences":["END",""],"metadata":{"user_id":"u"},"service_tier":"auto",)"
       R"("cache_control":{"type":"ephemeral"},"zebra":1)");
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-  EXPECT_EQ(parsed->route, Route::kMessages);
-  EXPECT_EQ(parsed->model, "demo");
-  EXPECT_TRUE(parsed->stream);
+  EXPECT_EQ(parsed->form.route, Route::kMessages);
+  EXPECT_EQ(parsed->form.model, "demo");
+  EXPECT_TRUE(parsed->form.stream);
   EXPECT_THAT(parsed->unknown_fields, ElementsAre("zebra"));
   const Request& request = parsed->requests.front();
   EXPECT_EQ(request.max_tokens, 9);
@@ -156,7 +156,7 @@ TEST(AnthropicReader, ThinkingIsOffUnlessItIsAskedFor) {
   EXPECT_FALSE(prompt_of(kQuestion).keep_reasoning);
   const auto shows = [](const std::string& display) {
     return parse_asking(R"("thinking":{"type":"adaptive","display":)" + display + "}")
-        ->include_reasoning;
+        ->form.include_reasoning;
   };
   EXPECT_TRUE(shows("null") && shows(R"("summarized")"));
   EXPECT_FALSE(shows(R"("omitted")"));

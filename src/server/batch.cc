@@ -77,7 +77,7 @@ struct Batch::Impl {
     Running(Opening opening, std::string request_id_in, const Engine& engine)
         : custom_id(std::move(opening.custom_id)),
           request_id(std::move(request_id_in)),
-          answer(head_of(opening.parsed, request_id), std::move(opening.streams), engine) {}
+          answer(opening.parsed.form, request_id, std::move(opening.streams), engine) {}
 
     std::string custom_id;
     std::string request_id;
@@ -235,7 +235,7 @@ Result<void> Batch::Impl::take_request(std::string custom_id, const BatchLine& l
   auto parsed = parse_request(line.route, line.body(), options.served_model_names);
   if (!parsed) return write_error(custom_id, to_http_error(parsed.error()));
   unknown_fields.tell(parsed->unknown_fields, options.log);
-  if (parsed->stream) {
+  if (parsed->form.stream) {
     return write_error(custom_id,
                        {400, "stream: expected false in a batch, found true", "stream", ""});
   }

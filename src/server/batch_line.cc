@@ -33,7 +33,7 @@ std::optional<HttpError> check_target(const std::string& method, const std::stri
   head.method = method;
   head.path = url;
   head.content_type = "application/json";
-  if (auto refusal = check_head(head, {})) return refusal;
+  if (auto refusal = check_head(head, {}, {})) return refusal;
   return HttpError{404,
                    "expected POST of /v1/chat/completions or /v1/completions in a batch, found " +
                        method.substr(0, kMaxShownMethodBytes) + " of " +

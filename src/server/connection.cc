@@ -58,12 +58,12 @@ Result<std::string> answer_at_once(Target target, const Engine& engine, std::str
 }
 
 // In the shape of the route.
-std::unique_ptr<Answer> answer_of(const ParsedRequest& parsed, const std::string& request_id,
+std::unique_ptr<Answer> answer_of(const AnswerForm& form, const std::string& request_id,
                                   std::vector<std::unique_ptr<Stream>> streams,
                                   const Engine& engine) {
-  if (parsed.route == Route::kMessages)
-    return std::make_unique<AnthropicAnswer>(parsed, request_id, std::move(streams));
-  return std::make_unique<OpenAiAnswer>(head_of(parsed, request_id), std::move(streams), engine);
+  if (form.route == Route::kMessages)
+    return std::make_unique<AnthropicAnswer>(form, request_id, std::move(streams));
+  return std::make_unique<OpenAiAnswer>(form, request_id, std::move(streams), engine);
 }
 
 }  // namespace
@@ -227,8 +227,9 @@ void Connection::on_head() {
   request_id_ = request.request_id.empty() ? context_.ids.next() : request.request_id;
   is_keep_alive_ = request.keep_alive && !context_.is_draining;
   begin_ = Clock::now();
-  key_name_ = key_name(request, context_.access);
-  refusal_ = check_head(request, context_.access);
+  Caller caller = caller_of(request, context_.access);
+  refusal_ = check_head(request, context_.access, caller);
+  key_name_ = std::move(caller.name);
   if (!refusal_ && takes_body(target_of(request.path))) refusal_ = why_not_served(context_);
   set_deadline(context_.options.body_idle_timeout);
   if (parser_.state() != HttpParser::State::kBody) return;
@@ -361,8 +362,8 @@ void Connection::on_prepared(Prepared prepared) {
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
   for (const auto& stream : prepared.streams) context_.metrics.count_choices(stream->num_choices());
-  answer_ = answer_of(parsed, request_id_, std::move(prepared.streams), *context_.engine);
-  is_streaming_ = parsed.stream;
+  answer_ = answer_of(parsed.form, request_id_, std::move(prepared.streams), *context_.engine);
+  is_streaming_ = parsed.form.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
     ResponseHead response;

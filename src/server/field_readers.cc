@@ -148,7 +148,7 @@ Error not_supported(const std::string& param, const std::string& what) {
 
 Result<void> read_model(const Json& value, RequestDraft& draft) {
   if (!value.is_string()) return wrong_value("model", "a string", value);
-  draft.parsed.model = value.as_string();
+  draft.parsed.form.model = value.as_string();
   return {};
 }
 
@@ -345,12 +345,12 @@ Result<void> read_best_of(const Json& value, RequestDraft& draft) {
 Result<void> read_logprobs(const Json& value, RequestDraft& draft) {
   if (value.is_bool() && !value.as_bool()) return {};  // what a chat has for none
   TRY_ASSIGN(draft.request.logprobs, count_of(value, "logprobs", 0, kMaxLogprobs));
-  draft.parsed.logprobs = true;
+  draft.parsed.form.logprobs = true;
   return {};
 }
 
 Result<void> read_chat_logprobs(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.parsed.logprobs, bool_of(value, "logprobs"));
+  TRY_ASSIGN(draft.parsed.form.logprobs, bool_of(value, "logprobs"));
   return {};
 }
 
@@ -361,7 +361,7 @@ Result<void> read_top_logprobs(const Json& value, RequestDraft& draft) {
 
 Result<void> read_prompt_logprobs(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.request.prompt_logprobs, count_of(value, "prompt_logprobs", 0, kMaxLogprobs));
-  draft.parsed.prompt_logprobs = true;
+  draft.parsed.form.prompt_logprobs = true;
   return {};
 }
 
@@ -371,7 +371,7 @@ Result<void> read_receipt(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_stream(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.parsed.stream, bool_of(value, "stream"));
+  TRY_ASSIGN(draft.parsed.form.stream, bool_of(value, "stream"));
   return {};
 }
 
@@ -379,8 +379,8 @@ Result<void> read_stream_options(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("stream_options", "an object", value);
   draft.has_stream_options = true;
   for (const auto& [name, target] :
-       {std::pair{"include_usage", &draft.parsed.include_usage},
-        std::pair{"continuous_usage_stats", &draft.parsed.continuous_usage_stats}}) {
+       {std::pair{"include_usage", &draft.parsed.form.include_usage},
+        std::pair{"continuous_usage_stats", &draft.parsed.form.continuous_usage_stats}}) {
     TRY_ASSIGN(const auto member, optional_bool(value, name, "stream_options"));
     if (member) *target = *member;
   }
@@ -424,7 +424,7 @@ Result<void> read_thinking(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_echo(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.parsed.echo, bool_of(value, "echo"));
+  TRY_ASSIGN(draft.parsed.form.echo, bool_of(value, "echo"));
   return {};
 }
 
@@ -434,17 +434,17 @@ Result<void> read_add_special_tokens(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_return_token_ids(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.parsed.return_token_ids, bool_of(value, "return_token_ids"));
+  TRY_ASSIGN(draft.parsed.form.return_token_ids, bool_of(value, "return_token_ids"));
   return {};
 }
 
 Result<void> read_tokens_as_ids(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.parsed.tokens_as_ids, bool_of(value, "return_tokens_as_token_ids"));
+  TRY_ASSIGN(draft.parsed.form.tokens_as_ids, bool_of(value, "return_tokens_as_token_ids"));
   return {};
 }
 
 Result<void> read_include_reasoning(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.parsed.include_reasoning, bool_of(value, "include_reasoning"));
+  TRY_ASSIGN(draft.parsed.form.include_reasoning, bool_of(value, "include_reasoning"));
   return {};
 }
 

@@ -25,6 +25,14 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
+// Of "Bearer KEY", in any spelling of the first word; else empty.
+std::string bearer_key(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (lower_case(authorization.substr(0, kScheme.size())) != kScheme) return {};
+  const size_t begin = authorization.find_first_not_of(' ', kScheme.size());
+  return begin == std::string_view::npos ? std::string() : std::string(authorization.substr(begin));
+}
+
 bool is_request_id(std::string_view text) {
   return !text.empty() && text.size() <= 128 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
@@ -82,15 +90,18 @@ class HttpParser::Reader : public http::basic_parser<true> {
     } else if (name == http::field::transfer_encoding) {
       if (lower_case(trim(value)) != "chunked") error = http::error::bad_transfer_encoding;
     } else if (name == http::field::authorization) {
-      request.authorization = trim(value);
+      bearer_key_ = bearer_key(trim(value));
     } else if (lower_case(view(name_text)) == "x-request-id") {
       request.request_id = is_request_id(trim(value)) ? trim(value) : "";
     } else if (lower_case(view(name_text)) == "x-api-key") {
-      request.api_key = trim(value);
+      api_key_ = trim(value);
     }
   }
 
-  void on_header_impl(BoostError& /*error*/) override { request.keep_alive = keep_alive(); }
+  void on_header_impl(BoostError& /*error*/) override {
+    request.keep_alive = keep_alive();
+    request.key = bearer_key_.empty() ? api_key_ : bearer_key_;
+  }
 
   void on_body_init_impl(const boost::optional<uint64_t>& /*length*/,
                          BoostError& /*error*/) override {}
@@ -112,6 +123,8 @@ class HttpParser::Reader : public http::basic_parser<true> {
 
   const size_t max_fields_;
   size_t num_fields_ = 0;
+  std::string bearer_key_;
+  std::string api_key_;
 };
 
 HttpParser::HttpParser(const HttpLimits& limits) : limits_(limits) {

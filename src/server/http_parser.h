@@ -28,8 +28,7 @@ struct HttpRequest {
   std::string content_type;       ///< lower case, without parameters; empty if there is none
   std::string content_encoding;   ///< lower case; empty if there is none
   std::string request_id;         ///< X-Request-Id, if it is 1 to 128 visible ASCII characters
-  std::string authorization;      ///< as sent, without blanks around it; empty if there is none
-  std::string api_key;            ///< X-Api-Key, the same
+  std::string key;  ///< of "Authorization: Bearer KEY", else of "X-Api-Key: KEY"; may be empty
   std::string body;
 };
 

@@ -32,6 +32,11 @@ std::string IdSource::next() {
   return id;
 }
 
+std::string IdSource::next_call(const char* kind) {
+  constexpr size_t kDigits = 24;
+  return kind + next().substr(0, kDigits);
+}
+
 void UnknownFields::tell(const std::vector<std::string>& names, const LogSink& log) {
   for (const std::string& name : names) {
     if (told_.size() >= kMaxToldFields || !told_.insert(name).second || !log) continue;

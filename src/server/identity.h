@@ -23,6 +23,9 @@ class IdSource {
   /// 32 random hexadecimal digits.
   std::string next();
 
+  /// The id of a call of a tool: `kind` and 24 of these digits.
+  std::string next_call(const char* kind);
+
  private:
   std::mt19937_64 random_;
 };

@@ -60,6 +60,7 @@ KeyRing::Digest KeyRing::digest_of(std::string_view secret) {
 }
 
 const std::string* KeyRing::name_of(std::string_view secret) const {
+  if (keys_.empty()) return nullptr;
   const Digest shown = digest_of(secret);
   const std::string* name = nullptr;
   for (const Known& known : keys_) {

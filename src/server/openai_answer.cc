@@ -13,13 +13,9 @@ namespace {
 
 constexpr const char* kDone = "data: [DONE]\n\n";
 
-std::string decimal(int64_t value) {
-  return std::to_string(value);
-}
-
 // Told as the signed number that, sent back as `seed`, gives the same answer.
 std::string seed_json(uint64_t seed) {
-  return decimal(static_cast<int64_t>(seed));
+  return std::to_string(static_cast<int64_t>(seed));
 }
 
 std::string ids_json(const std::vector<int32_t>& ids) {
@@ -36,14 +32,9 @@ std::string receipt_member(const Finish& finish) {
   return finish.receipt.empty() ? "" : ",\"receipt\":" + finish.receipt;
 }
 
-std::string call_id(IdSource& ids) {
-  constexpr size_t kDigits = 24;
-  return "call_" + ids.next().substr(0, kDigits);
-}
-
-const char* object_name(const AnswerHead& head) {
-  if (head.route == Route::kCompletions) return "text_completion";
-  return head.stream ? "chat.completion.chunk" : "chat.completion";
+const char* object_name(const AnswerForm& form) {
+  if (form.route == Route::kCompletions) return "text_completion";
+  return form.stream ? "chat.completion.chunk" : "chat.completion";
 }
 
 }  // namespace
@@ -62,64 +53,43 @@ struct OpenAiAnswer::ToldChoice {
   bool is_begun = false;                   // a chunk of it was written
 };
 
-AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id) {
-  AnswerHead head;
-  head.route = parsed.route;
-  head.id = (parsed.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id;
-  head.created = unix_seconds();
-  head.model = parsed.model;
-  head.stream = parsed.stream;
-  head.include_usage = parsed.include_usage;
-  head.continuous_usage_stats = parsed.continuous_usage_stats;
-  head.num_choices = parsed.num_choices;
-  head.logprobs = parsed.logprobs;
-  head.prompt_logprobs = parsed.prompt_logprobs;
-  head.num_top = static_cast<size_t>(parsed.num_top);
-  head.echo = parsed.echo;
-  head.has_answer = parsed.has_answer;
-  head.include_reasoning = parsed.include_reasoning;
-  head.names_tool = parsed.names_tool;
-  head.return_token_ids = parsed.return_token_ids;
-  head.tokens_as_ids = parsed.tokens_as_ids;
-  return head;
-}
-
 std::string system_fingerprint() {
   return std::string("stoker-") + version();
 }
 
 std::string usage_json(const Usage& usage, bool is_whole) {
   const int64_t total = int64_t{usage.prompt_tokens} + usage.completion_tokens;
-  std::string out = "{\"prompt_tokens\":" + decimal(usage.prompt_tokens) +
-                    ",\"completion_tokens\":" + decimal(usage.completion_tokens) +
-                    ",\"total_tokens\":" + decimal(total);
+  std::string out = "{\"prompt_tokens\":" + std::to_string(usage.prompt_tokens) +
+                    ",\"completion_tokens\":" + std::to_string(usage.completion_tokens) +
+                    ",\"total_tokens\":" + std::to_string(total);
   if (is_whole) {
-    out +=
-        ",\"prompt_tokens_details\":{\"cached_tokens\":" + decimal(usage.cached_tokens) +
-        "},\"completion_tokens_details\":{\"reasoning_tokens\":" + decimal(usage.reasoning_tokens) +
-        "},\"prompt_cache_hit_tokens\":" + decimal(usage.cached_tokens) +
-        ",\"prompt_cache_miss_tokens\":" + decimal(usage.prompt_tokens - usage.cached_tokens);
+    out += ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(usage.cached_tokens) +
+           "},\"completion_tokens_details\":{\"reasoning_tokens\":" +
+           std::to_string(usage.reasoning_tokens) +
+           "},\"prompt_cache_hit_tokens\":" + std::to_string(usage.cached_tokens) +
+           ",\"prompt_cache_miss_tokens\":" +
+           std::to_string(usage.prompt_tokens - usage.cached_tokens);
   }
   return out + "}";
 }
 
-OpenAiAnswer::OpenAiAnswer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams,
-                           const Engine& engine)
-    : Answer(std::move(streams), head.stream, head.has_answer),
-      head_(std::move(head)),
-      engine_(engine) {
-  prefix_ = "{\"id\":" + json_quote(head_.id) + ",\"object\":\"" + object_name(head_) +
-            "\",\"created\":" + decimal(head_.created) + ",\"model\":" + json_quote(head_.model) +
+OpenAiAnswer::OpenAiAnswer(const AnswerForm& form, const std::string& request_id,
+                           std::vector<std::unique_ptr<Stream>> streams, const Engine& engine)
+    : Answer(std::move(streams), form.stream, form.has_answer), form_(form), engine_(engine) {
+  const std::string id = (form_.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id;
+  prefix_ = "{\"id\":" + json_quote(id) + ",\"object\":\"" + object_name(form_) +
+            "\",\"created\":" + std::to_string(unix_seconds()) +
+            ",\"model\":" + json_quote(form_.model) +
             ",\"system_fingerprint\":" + json_quote(system_fingerprint());
   for (const auto& stream : this->streams()) {
     std::string echo;
-    if (head_.echo) {  // fails only without a tokenizer, where nothing is text
+    if (form_.echo) {  // fails only without a tokenizer, where nothing is text
       if (auto text = engine.decode(stream->prompt_ids())) echo = *std::move(text);
     }
     told_prompts_.push_back({std::move(echo)});
   }
   for (size_t i = 0; i < choices().size(); ++i)
-    told_.push_back({{engine, head_.route, head_.tokens_as_ids}});
+    told_.push_back({{engine, form_.route, form_.tokens_as_ids}});
 }
 
 OpenAiAnswer::~OpenAiAnswer() = default;
@@ -127,9 +97,9 @@ OpenAiAnswer::~OpenAiAnswer() = default;
 std::string OpenAiAnswer::opening() {
   std::string out;
   for (const Choice& choice : choices()) {
-    if (head_.route == Route::kChat) {
+    if (form_.route == Route::kChat) {
       append_chunk(choice, R"("delta":{"role":"assistant","content":""})", "", out);
-    } else if (head_.echo) {
+    } else if (form_.echo) {
       append_chunk(choice, "\"text\":" + json_quote(told_prompts_[choice.prompt].echo), "", out);
     }
   }
@@ -141,16 +111,16 @@ void OpenAiAnswer::tell(Choice& choice, Event& event, std::string& out) {
   if (!event.prompt_logprobs.empty())
     told_prompts_[choice.prompt].logprobs = std::move(event.prompt_logprobs);
   told.logprobs.add(event);
-  if (head_.return_token_ids) told.ids.insert(told.ids.end(), event.ids.begin(), event.ids.end());
+  if (form_.return_token_ids) told.ids.insert(told.ids.end(), event.ids.begin(), event.ids.end());
   if (is_streamed()) return write(choice, event, out);
   while (told.call_ids.size() < choice.calls.calls.size())
-    told.call_ids.push_back(call_id(call_ids_));
+    told.call_ids.push_back(call_ids_.next_call("call_"));
 }
 
 // As events of the stream.
 void OpenAiAnswer::write(Choice& choice, const Event& event, std::string& out) {
-  if (head_.route == Route::kChat) {
-    if (head_.include_reasoning) append_delta(choice, "reasoning", event.reasoning, out);
+  if (form_.route == Route::kChat) {
+    if (form_.include_reasoning) append_delta(choice, "reasoning", event.reasoning, out);
     append_delta(choice, "content", event.text, out);
     append_calls(choice, event.calls, out);
     if (choice.finish) append_end(choice, "", out);
@@ -160,7 +130,7 @@ void OpenAiAnswer::write(Choice& choice, const Event& event, std::string& out) {
     append_chunk(choice, "\"text\":" + json_quote(event.text), "", out);
   }
   if (finished()) {
-    if (head_.include_usage) append_usage_chunk(out);
+    if (form_.include_usage) append_usage_chunk(out);
     out += kDone;
   }
 }
@@ -186,7 +156,7 @@ void OpenAiAnswer::append_calls(Choice& choice, const std::vector<CallPiece>& pi
     const std::string head = "\"delta\":{\"tool_calls\":[{\"index\":" + std::to_string(piece.call);
     if (piece.name) {
       append_chunk(choice,
-                   head + ",\"id\":\"" + call_id(call_ids_) +
+                   head + ",\"id\":\"" + call_ids_.next_call("call_") +
                        "\",\"type\":\"function\",\"function\":{\"name\":" +
                        json_quote(*piece.name) + ",\"arguments\":\"\"}}]}",
                    "", out);
@@ -200,18 +170,18 @@ void OpenAiAnswer::append_calls(Choice& choice, const std::vector<CallPiece>& pi
 
 // A call that was asked for by its name ends with "stop", as clients know it.
 std::string OpenAiAnswer::finish_members(const Finish& finish) const {
-  const FinishReason reason = head_.names_tool && finish.reason == FinishReason::kCalls
+  const FinishReason reason = form_.names_tool && finish.reason == FinishReason::kCalls
                                   ? FinishReason::kStop
                                   : finish.reason;
   std::string stop = "null";
   if (finish.stop) stop = json_quote(*finish.stop);
-  if (finish.stop_token) stop = decimal(*finish.stop_token);
+  if (finish.stop_token) stop = std::to_string(*finish.stop_token);
   return "\"finish_reason\":" + json_quote(to_string(reason)) + ",\"stop_reason\":" + stop;
 }
 
 void OpenAiAnswer::append_end(Choice& choice, const std::string& text, std::string& out) {
   const std::string content =
-      head_.route == Route::kChat ? "\"delta\":{}" : "\"text\":" + json_quote(text);
+      form_.route == Route::kChat ? "\"delta\":{}" : "\"text\":" + json_quote(text);
   std::string end = finish_members(*choice.finish);
   if (choices().size() > 1) end += ",\"seed\":" + seed_json(choice.finish->seed);
   end += receipt_member(*choice.finish);
@@ -223,17 +193,17 @@ void OpenAiAnswer::append_chunk(const Choice& choice, const std::string& content
                                 const std::string& end, std::string& out) {
   ToldChoice& told = told_[choice.index];
   out += "data: " + prefix_ + ",\"choices\":[{\"index\":" + std::to_string(choice.index) + "," +
-         content + ",\"logprobs\":" + (head_.logprobs ? told.logprobs.take(false) : "null") + "," +
+         content + ",\"logprobs\":" + (form_.logprobs ? told.logprobs.take(false) : "null") + "," +
          (end.empty() ? "\"finish_reason\":null" : end);
-  if (head_.return_token_ids) {
+  if (form_.return_token_ids) {
     if (!std::exchange(told.is_begun, true)) out += prompt_ids_member(choice.prompt);
     out += ",\"token_ids\":" + ids_json(std::exchange(told.ids, {}));
   }
   out += "}]";
   if (!end.empty()) out += ",\"seed\":" + seed_json(streams()[choice.prompt]->seed());
-  if (head_.continuous_usage_stats) {
+  if (form_.continuous_usage_stats) {
     out += ",\"usage\":" + usage_json(usage(), finished());
-  } else if (head_.include_usage) {
+  } else if (form_.include_usage) {
     out += ",\"usage\":null";
   }
   out += "}\n\n";
@@ -259,11 +229,11 @@ std::string OpenAiAnswer::choice_json(const Choice& choice, size_t index) {
   ToldChoice& told = told_[choice.index];
   const ToldPrompt& prompt = told_prompts_[choice.prompt];
   std::string out = "{\"index\":" + std::to_string(index);
-  if (head_.route == Route::kChat) {
+  if (form_.route == Route::kChat) {
     const bool has_calls = !choice.calls.calls.empty();
     out += ",\"message\":{\"role\":\"assistant\",\"content\":" +
            (has_calls && choice.text.empty() ? "null" : json_quote(choice.text));
-    if (head_.include_reasoning && !choice.reasoning.empty()) {
+    if (form_.include_reasoning && !choice.reasoning.empty()) {
       const std::string reasoning = json_quote(choice.reasoning);
       out += ",\"reasoning_content\":" + reasoning + ",\"reasoning\":" + reasoning;
     }
@@ -272,12 +242,13 @@ std::string OpenAiAnswer::choice_json(const Choice& choice, size_t index) {
   } else {
     out += ",\"text\":" + json_quote(prompt.echo + choice.text);
   }
-  if (head_.echo && head_.logprobs)
-    told.logprobs.add_prompt(prompt_ids(choice.prompt), prompt.logprobs, head_.num_top);
-  out += ",\"logprobs\":" + (head_.logprobs ? told.logprobs.take(true) : "null") + "," +
+  if (form_.echo && form_.logprobs)
+    told.logprobs.add_prompt(prompt_ids(choice.prompt), prompt.logprobs,
+                             static_cast<size_t>(form_.num_top));
+  out += ",\"logprobs\":" + (form_.logprobs ? told.logprobs.take(true) : "null") + "," +
          finish_members(*choice.finish);
-  if (head_.return_token_ids) out += ",\"token_ids\":" + ids_json(told.ids);
-  if (head_.route == Route::kCompletions)
+  if (form_.return_token_ids) out += ",\"token_ids\":" + ids_json(told.ids);
+  if (form_.route == Route::kCompletions)
     out += prompt_logprobs_member(choice.prompt) + prompt_ids_member(choice.prompt);
   if (choices().size() > 1) out += ",\"seed\":" + seed_json(choice.finish->seed);
   return out + receipt_member(*choice.finish) + "}";
@@ -289,12 +260,12 @@ const std::vector<int32_t>& OpenAiAnswer::prompt_ids(size_t prompt) const {
 
 std::string OpenAiAnswer::prompt_logprobs_member(size_t prompt) const {
   const auto& logprobs = told_prompts_[prompt].logprobs;
-  if (!head_.prompt_logprobs || logprobs.empty()) return "";
+  if (!form_.prompt_logprobs || logprobs.empty()) return "";
   return ",\"prompt_logprobs\":" + prompt_logprobs_json(engine_, prompt_ids(prompt), logprobs);
 }
 
 std::string OpenAiAnswer::prompt_ids_member(size_t prompt) const {
-  if (!head_.return_token_ids) return "";
+  if (!form_.return_token_ids) return "";
   return ",\"prompt_token_ids\":" + ids_json(prompt_ids(prompt));
 }
 
@@ -306,7 +277,7 @@ std::vector<const Answer::Choice*> OpenAiAnswer::told_choices() const {
     const auto count = static_cast<size_t>(streams()[choices()[first].prompt]->num_choices());
     for (size_t i = first; i < first + count; ++i) of_prompt.push_back(&choices()[i]);
     first += count;
-    const auto num_told = static_cast<size_t>(head_.num_choices);
+    const auto num_told = static_cast<size_t>(form_.num_choices);
     if (num_told < count) {
       std::stable_sort(of_prompt.begin(), of_prompt.end(),
                        [this](const Choice* a, const Choice* b) {
@@ -327,7 +298,7 @@ std::string OpenAiAnswer::body() {
     out += choice_json(*choice, index++);
   }
   out += "],\"usage\":" + usage_json(usage(), true);
-  if (head_.route == Route::kChat) out += prompt_logprobs_member(0) + prompt_ids_member(0);
+  if (form_.route == Route::kChat) out += prompt_logprobs_member(0) + prompt_ids_member(0);
   return out + ",\"seed\":" + seed_json(streams().front()->seed()) + "}";
 }
 

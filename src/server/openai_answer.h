@@ -15,36 +15,13 @@
 
 namespace stoker {
 
-/// What every object of an answer says about itself.
-struct AnswerHead {
-  Route route = Route::kCompletions;
-  std::string id;       ///< "cmpl-..." or "chatcmpl-..."
-  int64_t created = 0;  ///< seconds of the Unix clock
-  std::string model;    ///< the served name
-  bool stream = false;
-  bool include_usage = false;
-  bool continuous_usage_stats = false;
-  int32_t num_choices = 1;  ///< of each stream; the best ones where it has more
-  bool logprobs = false;
-  bool prompt_logprobs = false;
-  size_t num_top = 0;  ///< of the likeliest, with each token
-  bool echo = false;
-  bool has_answer = true;
-  bool include_reasoning = true;
-  bool names_tool = false;
-  bool return_token_ids = false;
-  bool tokens_as_ids = false;
-};
-
-/// The head of an answer to a request, made now. `request_id` is the part of the id behind its
-/// kind.
-AnswerHead head_of(const ParsedRequest& parsed, const std::string& request_id);
-
 /// The answer to a completion or a chat.
 class OpenAiAnswer final : public Answer {
  public:
-  /// At least one stream; none null. Borrows the engine, for the texts of tokens.
-  OpenAiAnswer(AnswerHead head, std::vector<std::unique_ptr<Stream>> streams, const Engine& engine);
+  /// At least one stream; none null. `request_id` is the part of the answer's id behind its kind.
+  /// Borrows the engine, for the texts of tokens.
+  OpenAiAnswer(const AnswerForm& form, const std::string& request_id,
+               std::vector<std::unique_ptr<Stream>> streams, const Engine& engine);
   ~OpenAiAnswer() override;
 
   /// Who speaks, for chat; the prompt, for echo.
@@ -73,7 +50,7 @@ class OpenAiAnswer final : public Answer {
   std::vector<const Choice*> told_choices() const;
   const std::vector<int32_t>& prompt_ids(size_t prompt) const;
 
-  AnswerHead head_;
+  const AnswerForm form_;
   const Engine& engine_;
   std::string prefix_;                    // of every object: {"id":...,"system_fingerprint":...
   std::vector<ToldPrompt> told_prompts_;  // for each stream

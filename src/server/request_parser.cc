@@ -24,7 +24,7 @@ Error missing(const std::string& field) {
 
 Result<void> read_members(const Json& body, RequestDraft& draft) {
   for (const auto& [name, value] : body.members()) {
-    const Field* field = find_field(draft.parsed.route, name);
+    const Field* field = find_field(draft.parsed.form.route, name);
     if (field != nullptr) {
       if (auto read = read_field(*field, value, draft); !read) return read;
     } else if (draft.parsed.unknown_fields.size() < kMaxUnknownFields) {
@@ -56,17 +56,18 @@ Error contradiction(const std::string& field, const std::string& message) {
 Result<void> combine_logprobs(RequestDraft& draft) {
   ParsedRequest& parsed = draft.parsed;
   Request& request = draft.request;
-  if (request.prompt_logprobs && parsed.stream)
+  if (request.prompt_logprobs && parsed.form.stream)
     return contradiction("prompt_logprobs", "expected none with stream: true, found " +
                                                 std::to_string(*request.prompt_logprobs));
-  if (parsed.route == Route::kChat && draft.top_logprobs.value_or(0) > 0 && !parsed.logprobs)
+  if (parsed.form.route == Route::kChat && draft.top_logprobs.value_or(0) > 0 &&
+      !parsed.form.logprobs)
     return contradiction("top_logprobs", "expected 0 without logprobs: true, found " +
                                              std::to_string(*draft.top_logprobs));
-  if (parsed.route == Route::kChat && parsed.logprobs)
+  if (parsed.form.route == Route::kChat && parsed.form.logprobs)
     request.logprobs = draft.top_logprobs.value_or(0);
-  parsed.num_top = request.logprobs.value_or(0);
-  if (!parsed.echo || !parsed.logprobs) return {};
-  if (parsed.stream)
+  parsed.form.num_top = request.logprobs.value_or(0);
+  if (!parsed.form.echo || !parsed.form.logprobs) return {};
+  if (parsed.form.stream)
     return contradiction("echo", "the prompt's log-probabilities are told only without stream");
   request.prompt_logprobs = std::max(request.prompt_logprobs.value_or(0), *request.logprobs);
   return {};
@@ -76,12 +77,12 @@ Result<void> combine_logprobs(RequestDraft& draft) {
 Result<void> combine_choices(RequestDraft& draft) {
   ParsedRequest& parsed = draft.parsed;
   Request& request = draft.request;
-  parsed.num_choices = request.n;
+  parsed.form.num_choices = request.n;
   const int32_t best_of = draft.best_of.value_or(request.n);
   if (best_of < request.n)
     return contradiction("best_of", "expected at least n, which is " + std::to_string(request.n) +
                                         ", found " + std::to_string(best_of));
-  if (best_of > request.n && parsed.stream)
+  if (best_of > request.n && parsed.form.stream)
     return contradiction("best_of", "expected at most n, which is " + std::to_string(request.n) +
                                         ", with stream: true, found " + std::to_string(best_of));
   if (best_of > request.n && !request.logprobs) request.logprobs = 0;  // they are compared by it
@@ -95,12 +96,12 @@ Result<void> combine_lengths(RequestDraft& draft) {
   Request& request = draft.request;
   if (draft.max_completion_tokens) request.max_tokens = draft.max_completion_tokens;
   if (request.max_tokens != 0) return {};
-  if (!parsed.echo)
+  if (!parsed.form.echo)
     return contradiction("max_tokens", "expected at least 1, or 0 with echo: true, found 0");
   if (request.min_tokens > 0)
     return contradiction("min_tokens", "expected at most max_tokens, which is 0, found " +
                                            std::to_string(request.min_tokens));
-  parsed.has_answer = false;
+  parsed.form.has_answer = false;
   request.max_tokens = 1;
   request.speculate = false;
   return {};
@@ -128,7 +129,7 @@ void combine_thinking(RequestDraft& draft) {
 
 // What Anthropic's clients expect where they say nothing, and what stands apart from the messages.
 Result<void> combine_messages(RequestDraft& draft) {
-  if (draft.parsed.route == Route::kMessages && !draft.request.max_tokens)
+  if (draft.parsed.form.route == Route::kMessages && !draft.request.max_tokens)
     return missing("max_tokens");
   if (!draft.chat.thinking) draft.chat.thinking = "disabled";
   if (!draft.system.empty())
@@ -138,14 +139,14 @@ Result<void> combine_messages(RequestDraft& draft) {
 
 // What fields say of each other.
 Result<void> combine(RequestDraft& draft) {
-  if (draft.has_stream_options && !draft.parsed.stream)
+  if (draft.has_stream_options && !draft.parsed.form.stream)
     return contradiction("stream_options", "only with stream: true");
-  if (is_anthropic(draft.parsed.route)) return combine_messages(draft);
+  if (is_anthropic(draft.parsed.form.route)) return combine_messages(draft);
   if (auto combined = combine_lengths(draft); !combined) return combined;
   if (auto combined = combine_logprobs(draft); !combined) return combined;
   if (auto combined = combine_continuation(draft); !combined) return combined;
   combine_thinking(draft);
-  draft.parsed.names_tool = draft.chat.tool_choice.kind == ToolChoice::Kind::kNamed;
+  draft.parsed.form.names_tool = draft.chat.tool_choice.kind == ToolChoice::Kind::kNamed;
   for (auto& prompt : draft.prompts) {
     if (auto* text = std::get_if<TextPrompt>(&prompt)) text->add_bos = draft.add_special_tokens;
   }
@@ -155,7 +156,7 @@ Result<void> combine(RequestDraft& draft) {
 // Puts one request for each prompt together.
 void build_requests(RequestDraft draft, ParsedRequest& parsed) {
   Request& request = draft.request;
-  if (parsed.route != Route::kCompletions) {
+  if (parsed.form.route != Route::kCompletions) {
     request.prompt = std::move(draft.chat);
     parsed.requests.push_back(std::move(request));
     return;
@@ -180,9 +181,9 @@ Result<ParsedRequest> parse_request(Route route, const Json& body,
                                     const std::vector<std::string>& model_names) {
   if (!body.is_object()) return no_object(body);
   RequestDraft draft;
-  draft.parsed.route = route;
+  draft.parsed.form.route = route;
   if (auto read = read_members(body, draft); !read) return std::move(read).error();
-  if (auto found = resolve_model(model_names, draft.parsed.model); !found) {
+  if (auto found = resolve_model(model_names, draft.parsed.form.model); !found) {
     return std::move(found).error();
   }
   if (route != Route::kCompletions && draft.chat.messages.empty()) return missing("messages");
@@ -200,7 +201,7 @@ Result<void> check_model(const Json& body, const std::vector<std::string>& model
   if (model != nullptr && !model->is_null()) {
     if (auto read = read_model(*model, draft); !read) return read;
   }
-  return resolve_model(model_names, draft.parsed.model);
+  return resolve_model(model_names, draft.parsed.form.model);
 }
 
 }  // namespace stoker

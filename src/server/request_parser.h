@@ -19,12 +19,11 @@ enum class Route {
   kCountTokens,  ///< what it would read, with the same body; max_tokens may be absent
 };
 
-/// A body that was understood. A plain value.
-struct ParsedRequest {
+/// In which shape a body wants its answer, and what is to be told. A plain value.
+struct AnswerForm {
   Route route = Route::kCompletions;
   std::string model;              ///< the served name that answers
-  std::vector<Request> requests;  ///< one for each prompt, in order; at least one
-  int32_t num_choices = 1;        ///< that are told of each: the n best, if it asks for more
+  int32_t num_choices = 1;        ///< that are told of each prompt: the n best, if it asks for more
   bool logprobs = false;          ///< are told, too
   int32_t num_top = 0;            ///< of the likeliest tokens, with each of them
   bool prompt_logprobs = false;   ///< are told apart
@@ -35,8 +34,14 @@ struct ParsedRequest {
   bool return_token_ids = false;  ///< of prompt and answer
   bool tokens_as_ids = false;     ///< in log-probabilities "token_id:7" for the text of 7
   bool stream = false;
-  bool include_usage = false;               ///< a last chunk with the usage
-  bool continuous_usage_stats = false;      ///< the usage so far in every chunk
+  bool include_usage = false;           ///< a last chunk with the usage
+  bool continuous_usage_stats = false;  ///< the usage so far in every chunk
+};
+
+/// A body that was understood. A plain value.
+struct ParsedRequest {
+  AnswerForm form;
+  std::vector<Request> requests;            ///< one for each prompt, in order; at least one
   std::optional<std::string> request_id;    ///< for the ids, where no header gives one
   std::vector<std::string> unknown_fields;  ///< names that no table knows, at most 16
 };

@@ -296,8 +296,8 @@ TEST(RequestParser, ChoicesAndLogprobsOfCompletions) {
   for (const Case& c : cases) check(Route::kCompletions, c);
   const auto best = parse(Route::kCompletions, R"("n":2,"best_of":5)");
   ASSERT_TRUE(best.has_value());
-  EXPECT_EQ(best->num_choices, 2);
-  EXPECT_FALSE(best->logprobs);
+  EXPECT_EQ(best->form.num_choices, 2);
+  EXPECT_FALSE(best->form.logprobs);
   EXPECT_EQ(best->requests[0].n, 5);
   EXPECT_EQ(best->requests[0].logprobs, 0) << "they are compared by them";
 }
@@ -316,8 +316,8 @@ TEST(RequestParser, ChoicesAndLogprobsOfChats) {
   for (const Case& c : cases) check(Route::kChat, c);
   const auto parsed = parse(Route::kChat, R"("logprobs":true,"top_logprobs":4,"n":3)");
   ASSERT_TRUE(parsed.has_value());
-  EXPECT_TRUE(parsed->logprobs);
-  EXPECT_EQ(parsed->num_choices, 3);
+  EXPECT_TRUE(parsed->form.logprobs);
+  EXPECT_EQ(parsed->form.num_choices, 3);
   EXPECT_EQ(parsed->requests[0].n, 3);
   EXPECT_EQ(parsed->requests[0].logprobs, 4);
 }
@@ -454,8 +454,9 @@ TEST(RequestParser, WhatIsReadIsSubmitted) {
       "reasoning_effort":80, "request_id":"r", "odd":1, "model":"org/other"})",
                                     kNames);
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-  EXPECT_TRUE(parsed->stream && parsed->include_usage && parsed->continuous_usage_stats);
-  EXPECT_EQ(parsed->model, "org/other");
+  EXPECT_TRUE(parsed->form.stream && parsed->form.include_usage &&
+              parsed->form.continuous_usage_stats);
+  EXPECT_EQ(parsed->form.model, "org/other");
   EXPECT_EQ(parsed->request_id, "r");
   EXPECT_EQ(parsed->unknown_fields, std::vector<std::string>{"odd"});
   ASSERT_EQ(parsed->requests.size(), 1U);
@@ -479,7 +480,7 @@ TEST(RequestParser, DefaultsAreTheEnginesExceptForCompletionLength) {
   const auto completion = parse(Route::kCompletions, "");
   ASSERT_TRUE(completion.has_value());
   EXPECT_EQ(completion->requests.front().max_tokens, 16);
-  EXPECT_EQ(completion->model, "demo");
+  EXPECT_EQ(completion->form.model, "demo");
   EXPECT_FALSE(std::get<TextPrompt>(completion->requests.front().prompt).add_bos);
   const auto chat = parse(Route::kChat, "");
   ASSERT_TRUE(chat.has_value());
@@ -520,7 +521,7 @@ TEST(RequestParser, ToolsAndTheirResultsAreSubmitted) {
       "parallel_tool_calls":false,"drop_thinking":false})",
                                     kNames);
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-  EXPECT_TRUE(parsed->names_tool);
+  EXPECT_TRUE(parsed->form.names_tool);
   const auto& chat = std::get<ChatPrompt>(parsed->requests.front().prompt);
   ASSERT_EQ(chat.messages.size(), 4U);
   ASSERT_EQ(chat.messages[1].tool_calls.size(), 1U);
@@ -597,10 +598,10 @@ TEST(RequestParser, FormsOfAnswers) {
 TEST(RequestParser, APromptMayBeScoredAlone) {
   const auto parsed = parse(Route::kCompletions, R"("echo":true,"max_tokens":0,"logprobs":3)");
   ASSERT_TRUE(parsed.has_value());
-  EXPECT_FALSE(parsed->has_answer);
+  EXPECT_FALSE(parsed->form.has_answer);
   EXPECT_EQ(parsed->requests[0].max_tokens, 1) << "the engine chooses one";
   EXPECT_EQ(parsed->requests[0].prompt_logprobs, 3);
-  EXPECT_FALSE(parsed->prompt_logprobs) << "they are told in the answer's";
+  EXPECT_FALSE(parsed->form.prompt_logprobs) << "they are told in the answer's";
   const auto text = parse(Route::kCompletions, R"("prompt":["a","b"],"add_special_tokens":true)");
   ASSERT_TRUE(text.has_value());
   for (const Request& request : text->requests)

@@ -106,20 +106,6 @@ bool is_allowed(Method allowed, std::string_view method) {
   return allowed == Method::kPost ? method == "POST" : is_read;
 }
 
-// "Authorization: Bearer KEY", or "x-api-key: KEY" as clients of Anthropic's interface send it.
-std::string_view shown_key(const HttpRequest& request) {
-  constexpr std::string_view kBearer = "bearer ";
-  const std::string_view text = request.authorization;
-  if (text.size() <= kBearer.size()) return request.api_key;
-  for (size_t i = 0; i < kBearer.size(); ++i) {
-    const char c = text[i];
-    if ((c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c) != kBearer[i])
-      return request.api_key;
-  }
-  const size_t begin = text.find_first_not_of(' ', kBearer.size());
-  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
-}
-
 HttpError no_such_path(const HttpRequest& request) {
   const std::string path = request.path.substr(0, 200);
   const bool is_other_task =
@@ -130,22 +116,19 @@ HttpError no_such_path(const HttpRequest& request) {
 }
 
 std::optional<HttpError> check_access(const RouteRow& row, const HttpRequest& request,
-                                      const AccessRules& rules) {
+                                      const AccessRules& rules, const Caller& caller) {
   if (row.access == Access::kAdmins && rules.admins.empty()) return no_such_path(request);
   const bool is_guarded_metrics = row.target == Target::kMetrics && rules.metrics_need_key;
   if (row.access == Access::kAll && !is_guarded_metrics) return std::nullopt;
   if (row.access == Access::kClients && rules.clients.empty()) return std::nullopt;
-  const std::string_view key = shown_key(request);
-  const bool is_client = rules.clients.name_of(key) != nullptr;
-  const bool is_admin = rules.admins.name_of(key) != nullptr;
-  const bool may_ask = is_guarded_metrics              ? is_client || is_admin
-                       : row.access == Access::kAdmins ? is_admin
-                                                       : is_client;
+  const bool may_ask = is_guarded_metrics              ? caller.is_client || caller.is_admin
+                       : row.access == Access::kAdmins ? caller.is_admin
+                                                       : caller.is_client;
   if (may_ask) return std::nullopt;
   const std::string whose = row.access == Access::kAdmins ? "an administrator's key" : "a key";
   return HttpError{401,
                    "expected " + whose + " as \"Authorization: Bearer KEY\", found " +
-                       (key.empty() ? "none" : "one that is not valid here"),
+                       (request.key.empty() ? "none" : "one that is not valid here"),
                    "", ""};
 }
 
@@ -212,12 +195,25 @@ const char* allowed_methods(Target target) {
   return row->method == Method::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
 }
 
-std::optional<HttpError> check_head(const HttpRequest& request, const AccessRules& rules) {
+Caller caller_of(const HttpRequest& request, const AccessRules& rules) {
+  Caller caller;
+  if (request.key.empty()) return caller;
+  const std::string* client = rules.clients.name_of(request.key);
+  const std::string* admin = rules.admins.name_of(request.key);
+  caller.is_client = client != nullptr;
+  caller.is_admin = admin != nullptr;
+  if (admin != nullptr) caller.name = *admin;
+  if (client != nullptr) caller.name = *client;
+  return caller;
+}
+
+std::optional<HttpError> check_head(const HttpRequest& request, const AccessRules& rules,
+                                    const Caller& caller) {
   const Target target = target_of(request.path);
   const RouteRow* row = row_of(target);
   if (request.method == "OPTIONS") return std::nullopt;
   if (row == nullptr) return no_such_path(request);
-  if (auto refusal = check_access(*row, request, rules)) return refusal;
+  if (auto refusal = check_access(*row, request, rules, caller)) return refusal;
   if (!is_allowed(row->method, request.method)) {
     return HttpError{405,
                      "expected one of " + std::string(allowed_methods(target)) + ", found " +
@@ -225,14 +221,6 @@ std::optional<HttpError> check_head(const HttpRequest& request, const AccessRule
                      "", ""};
   }
   return row->takes_body ? check_media(request) : std::nullopt;
-}
-
-std::string key_name(const HttpRequest& request, const AccessRules& rules) {
-  const std::string_view key = shown_key(request);
-  for (const KeyRing* ring : {&rules.clients, &rules.admins}) {
-    if (const std::string* name = key.empty() ? nullptr : ring->name_of(key)) return *name;
-  }
-  return {};
 }
 
 std::string models_json(const ModelInfo& model, const std::vector<std::string>& names,

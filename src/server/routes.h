@@ -70,12 +70,19 @@ struct AccessRules {
   bool metrics_need_key = false;  ///< one of a client or an administrator
 };
 
+/// Who asks, by the key that the request shows.
+struct Caller {
+  std::string name;  ///< of the key; empty: it shows none, or one that is not known
+  bool is_client = false;
+  bool is_admin = false;
+};
+
+Caller caller_of(const HttpRequest& request, const AccessRules& rules);
+
 /// What is wrong with a request, as far as its head tells: path, key, method, media type. OPTIONS
 /// passes everywhere.
-std::optional<HttpError> check_head(const HttpRequest& request, const AccessRules& rules);
-
-/// The name of the key that a request shows, or empty.
-std::string key_name(const HttpRequest& request, const AccessRules& rules);
+std::optional<HttpError> check_head(const HttpRequest& request, const AccessRules& rules,
+                                    const Caller& caller);
 
 /// {"object": "list", "data": [card of each served name]}.
 std::string models_json(const ModelInfo& model, const std::vector<std::string>& names,

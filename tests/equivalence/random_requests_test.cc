@@ -340,7 +340,7 @@ std::optional<Running> submit(Engine& engine, const std::string& body) {
     streams.push_back(*std::move(stream));
   }
   running.answer =
-      std::make_unique<OpenAiAnswer>(head_of(running.parsed, "r"), std::move(streams), engine);
+      std::make_unique<OpenAiAnswer>(running.parsed.form, "r", std::move(streams), engine);
   return running;
 }
 
@@ -359,12 +359,12 @@ std::string choices_of(Running& running) {
   }
   const auto& choices = json->find("choices")->items();
   EXPECT_EQ(choices.size(),
-            running.parsed.requests.size() * static_cast<size_t>(running.parsed.num_choices));
+            running.parsed.requests.size() * static_cast<size_t>(running.parsed.form.num_choices));
   for (const Json& choice : choices) {
     const std::string& reason = choice.find("finish_reason")->as_string();
     EXPECT_TRUE(reason == "stop" || reason == "length") << reason;
     const Json& logprobs = *choice.find("logprobs");
-    EXPECT_EQ(logprobs.is_null(), !running.parsed.logprobs);
+    EXPECT_EQ(logprobs.is_null(), !running.parsed.form.logprobs);
     if (logprobs.is_null()) continue;
     const size_t count = logprobs.find("tokens")->items().size();
     EXPECT_EQ(logprobs.find("token_logprobs")->items().size(), count);

@@ -80,9 +80,10 @@ void check_body(Route route, std::string_view body) {
   CHECK(!parsed->requests.empty(), "requests");
   for (const Request& request : parsed->requests) {
     check_request(request);
-    CHECK(parsed->num_choices >= 1 && parsed->num_choices <= request.n, "choices that are told");
-    CHECK(!parsed->logprobs || request.logprobs, "what is told is asked for");
-    CHECK(!parsed->stream || parsed->num_choices == request.n, "all choices stream");
+    CHECK(parsed->form.num_choices >= 1 && parsed->form.num_choices <= request.n,
+          "choices that are told");
+    CHECK(!parsed->form.logprobs || request.logprobs, "what is told is asked for");
+    CHECK(!parsed->form.stream || parsed->form.num_choices == request.n, "all choices stream");
   }
 }
 
@@ -103,7 +104,7 @@ std::string transcript(std::string_view input, size_t piece_bytes, const HttpLim
       }
       if (parser.state() != HttpParser::State::kDone) break;
       const HttpRequest& request = parser.request();
-      const auto refusal = check_head(request, {});
+      const auto refusal = check_head(request, {}, {});
       out += request.method + " " + request.path + " " + request.content_type + " " +
              request.request_id + " " + std::to_string(refusal ? refusal->status : 200) + " " +
              request.body + "\n";
