@@ -193,7 +193,10 @@ void Connection::advance() {
   size_t num_parsed = 0;
   while ((phase_ == Phase::kHead || phase_ == Phase::kBody) && !close_after_write_ &&
          num_parsed < input_.size() && output_.size() < kMaxBacklogBytes) {
-    if (!parser_.has_started()) set_deadline(context_.options.header_timeout);
+    if (!parser_.has_started()) {
+      begin_ = Clock::now();
+      set_deadline(context_.options.header_timeout);
+    }
     num_parsed += parser_.feed(std::string_view(input_).substr(num_parsed));
     const HttpParser::State state = parser_.state();
     if (state == HttpParser::State::kFailed) {
@@ -226,7 +229,6 @@ void Connection::on_head() {
   phase_ = Phase::kBody;
   request_id_ = request.request_id.empty() ? context_.ids.next() : request.request_id;
   is_keep_alive_ = request.keep_alive && !context_.is_draining;
-  begin_ = Clock::now();
   Caller caller = caller_of(request, context_.access);
   refusal_ = check_head(request, context_.access, caller);
   key_name_ = std::move(caller.name);

@@ -111,7 +111,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string request_id_;
   std::string key_name_;           // of the key that the current request shows; may be empty
   bool is_admitted_ = false;       // it counts in ServerContext::num_answering
-  Clock::time_point begin_;        // of the current request: its head was there
+  Clock::time_point begin_;        // of the current request: its first byte was there
   size_t num_request_bytes_ = 0;   // of its body
   size_t num_response_bytes_ = 0;  // of its answer
   bool is_keep_alive_ = true;

@@ -127,5 +127,14 @@ TEST_F(ServerTest, MetricsCountRequests) {
   EXPECT_THAT(reply.body, Not(HasSubstr("/nothing")));
 }
 
+// Of a request that has no head too: its time is not that since the machine's start.
+TEST_F(ServerTest, MetricsTimeWhatIsNoRequest) {
+  start(hello);
+  EXPECT_EQ(ask("NO REQUEST\r\n\r\n").status, 400);
+  const auto samples = samples_of(ask(get("/metrics")).body);
+  EXPECT_EQ(samples.at(R"(http_request_duration_seconds_count{handler="none",method="-"})"), 1);
+  EXPECT_LT(samples.at(R"(http_request_duration_seconds_sum{handler="none",method="-"})"), 60);
+}
+
 }  // namespace
 }  // namespace stoker
