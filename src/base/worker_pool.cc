@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/machine.h"
+#include "base/thread_name.h"
 
 namespace stoker {
 namespace {
@@ -60,6 +61,7 @@ WorkerPool::WorkerPool(int num_threads, const CoreMap& map) {
       // Only advice: refused, all is slower and the same.
       if (is_placed)
         static_cast<void>(place_thread(map.cores[static_cast<size_t>(worker)], map.nodes));
+      name_this_thread("pool");
       serve(worker);
     });
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "base/try.h"
 
 namespace stoker::engine {
@@ -18,7 +19,10 @@ Result<std::unique_ptr<StepLoop>> StepLoop::create(const Model& model, int num_t
 
 StepLoop::StepLoop(std::unique_ptr<Stepper> stepper, const EngineLimits& limits)
     : inbox_(std::make_shared<Inbox>(limits.max_queue)), stepper_(std::move(stepper)) {
-  thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    name_this_thread("engine");
+    loop(stop);
+  });
 }
 
 StepLoop::~StepLoop() {

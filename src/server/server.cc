@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/thread_name.h"
 #include "base/try.h"
 #include "server/connection.h"
 #include "server/listener.h"
@@ -184,7 +185,10 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
     auto impl = std::make_unique<Impl>(std::move(options));
     if (auto listening = impl->listen(); !listening) return std::move(listening).error();
     impl->accept();
-    impl->thread = std::jthread([raw = impl.get()] { raw->run(); });
+    impl->thread = std::jthread([raw = impl.get()] {
+      name_this_thread("http");
+      raw->run();
+    });
     return std::unique_ptr<Server>(new Server(std::move(impl)));
   } catch (const std::exception& exception) {
     return Error{ErrorCode::kResourceExhausted,
