@@ -14,6 +14,7 @@
 #include "server/plain_routes.h"
 #include "server/routes.h"
 #include "server/tokenize_routes.h"
+#include "server/wake.h"
 
 namespace stoker {
 namespace {
@@ -73,24 +74,6 @@ struct Connection::Prepared {
   std::optional<std::string> body;  // the answer, where the engine has nothing to add
   ParsedRequest parsed;
   std::vector<std::unique_ptr<Stream>> streams;
-};
-
-// Called from engine threads. At most one wake-up is under way at a time.
-struct Connection::Wake : std::enable_shared_from_this<Connection::Wake> {
-  Wake(asio::io_context& io_in, std::weak_ptr<Connection> connection_in)
-      : io(io_in), connection(std::move(connection_in)) {}
-
-  void operator()() {
-    if (is_posted.exchange(true)) return;
-    asio::post(io, [self = shared_from_this()] {
-      self->is_posted = false;
-      if (const auto target = self->connection.lock()) target->guard([&] { target->pump(); });
-    });
-  }
-
-  asio::io_context& io;
-  const std::weak_ptr<Connection> connection;
-  std::atomic<bool> is_posted{false};
 };
 
 Connection::Connection(StreamSocket socket, ServerContext& context)
@@ -291,7 +274,7 @@ void Connection::start_answer() {
   const Target target = target_of(parser_.request().path);
   asio::post(context_.workers, [self = shared_from_this(), &context = context_, target,
                                 body = std::move(parser_.request().body), abandoned = is_abandoned_,
-                                wake = std::make_shared<Wake>(context_.io, weak_from_this())] {
+                                wake = std::make_shared<Wake>(context_.wakes, weak_from_this())] {
     Prepared prepared = prepare(context, target, body, *abandoned, wake);
     asio::post(context.io, [self, prepared = std::move(prepared)]() mutable {
       self->guard([&] { self->on_prepared(std::move(prepared)); });
@@ -326,7 +309,7 @@ Connection::Prepared Connection::prepare(ServerContext& context, Target target,
     prepared.parsed = *std::move(parsed);
     for (Request& request : prepared.parsed.requests) {
       if (abandoned) break;
-      auto stream = engine.submit(std::move(request), [wake] { (*wake)(); });
+      auto stream = engine.submit(std::move(request), [wake] { wake->ring(); });
       if (!stream) {
         prepared.error = to_http_error(stream.error());
         prepared.streams.clear();
@@ -379,11 +362,14 @@ void Connection::begin_answer(Prepared prepared) {
     set_deadline(context_.options.ping_interval);
     flush();
   }
-  pump();
+  move_events();
 }
 
-// Moves what the engine has ready to the client.
 void Connection::pump() {
+  guard([this] { move_events(); });
+}
+
+void Connection::move_events() {
   if (!answer_ || (is_streaming_ && is_writing())) return;
   std::string events;
   answer_->poll(events, kMaxBacklogBytes);
@@ -484,29 +470,51 @@ void Connection::flush() {
     arm_timer();
     return;
   }
+  const size_t num_bytes = output_.size();
   in_flight_.swap(output_);
   num_written_ = 0;
-  write_some();
+  // What fails now fails in on_writable again: nothing is closed below a function that goes on.
+  static_cast<void>(write_some());
+  if (is_writing()) return wait_writable();
+  if (close_after_write_) return linger();
+  arm_timer();
+  // There may be more that this much output has held back.
+  if (num_bytes >= kMaxBacklogBytes)
+    asio::post(context_.io, [self = shared_from_this()] { self->guard([&] { self->go_on(); }); });
 }
 
-void Connection::write_some() {
+// What the socket takes at once; success where it takes no more just now.
+Connection::BoostError Connection::write_some() {
+  BoostError error;
+  while (is_writing() && !error) {
+    num_written_ += socket_.write_some(
+        asio::buffer(in_flight_.data() + num_written_, in_flight_.size() - num_written_), error);
+    if (num_written_ == in_flight_.size()) in_flight_.clear();
+  }
+  const bool is_full = error == asio::error::would_block || error == asio::error::try_again;
+  return is_full ? BoostError() : error;
+}
+
+void Connection::wait_writable() {
   write_deadline_ = after(context_.options.write_stall_timeout);
   arm_timer();
-  socket_.async_write_some(
-      asio::buffer(in_flight_.data() + num_written_, in_flight_.size() - num_written_),
-      [self = shared_from_this()](BoostError error, size_t num_bytes) {
-        self->guard([&] { self->on_written(error, num_bytes); });
-      });
+  socket_.async_wait(StreamSocket::wait_write, [self = shared_from_this()](BoostError error) {
+    self->guard([&] { self->on_writable(error); });
+  });
 }
 
-void Connection::on_written(BoostError error, size_t num_bytes) {
+void Connection::on_writable(BoostError error) {
+  if (!error) error = write_some();
   if (error) return abort();
-  num_written_ += num_bytes;
-  if (num_written_ < in_flight_.size()) return write_some();
-  in_flight_.clear();
+  if (is_writing()) return wait_writable();
   if (phase_ == Phase::kAnswering && is_streaming_) set_deadline(context_.options.ping_interval);
+  go_on();
+}
+
+// The output is written: on with what waited for that.
+void Connection::go_on() {
   flush();
-  pump();
+  move_events();
   advance();
 }
 

@@ -37,6 +37,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Closes now; what it was doing is cancelled.
   void abort();
 
+  /// Moves what the engine has ready to the client.
+  void pump();
+
  private:
   using Clock = std::chrono::steady_clock;
   using BoostError = boost::system::error_code;
@@ -50,7 +53,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   struct Prepared;  // what the workers make of a body
-  struct Wake;      // how an engine thread tells that a stream has something
 
   template <class Work>
   void guard(const Work& work);
@@ -70,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                           const std::atomic<bool>& abandoned, const std::shared_ptr<Wake>& wake);
   void on_prepared(Prepared prepared);
   void begin_answer(Prepared prepared);
-  void pump();
+  void move_events();
   void finish_answer();
   bool admit();
   void release();
@@ -81,8 +83,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Writing and closing.
   void flush();
-  void write_some();
-  void on_written(BoostError error, size_t num_bytes);
+  BoostError write_some();
+  void wait_writable();
+  void on_writable(BoostError error);
+  void go_on();
   bool is_writing() const { return !in_flight_.empty(); }
   void linger();
   void close();

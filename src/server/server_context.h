@@ -16,6 +16,7 @@
 #include "server/routes.h"
 #include "server/server.h"
 #include "server/start_phase.h"
+#include "server/wake.h"
 
 namespace stoker {
 
@@ -36,6 +37,7 @@ struct ServerContext {
   StartPhase start;                ///< how far the engine is, until then
 
   boost::asio::io_context io{1};
+  WakeQueue wakes{io};
   boost::asio::thread_pool workers;  ///< parse bodies and submit
 
   std::unordered_set<std::shared_ptr<Connection>> connections;

@@ -1,6 +1,7 @@
 // paced_server: the real server over an engine that computes nothing. At each tick of a clock every
 // request gets one token of text, as a step of a large model would give it: what is left is the
 // cost of the server. It ends with SIGTERM.
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,8 +12,6 @@
 #include <thread>
 #include <unordered_set>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "base/thread_name.h"
 #include "server/server.h"
@@ -106,8 +105,8 @@ class PacedEngine : public Engine {
     paced->ready = std::move(ready);
     const std::scoped_lock lock(running_->mutex);
     running_->all.insert(paced);
-    return std::unique_ptr<Stream>(std::make_unique<PacedStream>(
-        running_, std::move(paced), request.max_tokens.value_or(16)));
+    return std::unique_ptr<Stream>(
+        std::make_unique<PacedStream>(running_, std::move(paced), request.max_tokens.value_or(16)));
   }
 
   EngineStats stats() const override { return {}; }
