@@ -43,7 +43,7 @@ function(stoker_test name)
                        PROPERTIES LABELS ${arg_LABEL} TIMEOUT 600 ENVIRONMENT ${STOKER_TEST_ENVIRONMENT})
 endfunction()
 
-# stoker_fuzz(NAME LINKS ...): tests/fuzz/NAME.cc defines LLVMFuzzerTestOneInput. Under the fuzz preset a
+# stoker_fuzz(NAME LINKS ...): tests/fuzz/NAME.cc defines LLVMFuzzerTestOneInput. Under the asan preset a
 # libFuzzer program fuzz_NAME; under every other one a test that replays tests/fuzz/corpus/NAME. The target `fuzzers` is all of
 # them.
 add_custom_target(fuzzers)
