@@ -33,8 +33,8 @@ struct ServeOptions {
   std::string model;
   ServerOptions server;
   EngineOptions engine;
-  int64_t max_batch_file_bytes = 0;  ///< 0: the server's own
-  int shutdown_seconds = 30;         ///< for what runs when the signal to stop comes
+  int64_t max_batch_file_bytes = static_cast<int64_t>(ServerOptions().max_batch_file_bytes);
+  int shutdown_seconds = 30;  ///< for what runs when the signal to stop comes
 };
 
 /// "2026-11-29T12:00:00.000Z"
@@ -129,6 +129,7 @@ std::string number_problem(const ServeOptions& options) {
     int64_t found;
   } rows[] = {{"--shutdown-timeout", 0, options.shutdown_seconds},
               {"--max-requests-per-key", 0, options.server.max_requests_per_key},
+              {"--max-batch-file-bytes", 1, options.max_batch_file_bytes},
               {"--max-batch-files", 1, options.server.max_batch_files},
               {"--batch-concurrency", 1, options.server.batch_concurrency}};
   for (const auto& row : rows) {
@@ -223,8 +224,7 @@ int serve_command(const Arguments& arguments) {
   options.server.admin_api_keys = *std::move(admins);
   if (const std::string problem = number_problem(options); !problem.empty())
     return parser.refuse(problem);
-  if (options.max_batch_file_bytes > 0)
-    options.server.max_batch_file_bytes = static_cast<size_t>(options.max_batch_file_bytes);
+  options.server.max_batch_file_bytes = static_cast<size_t>(options.max_batch_file_bytes);
 
   // A client or a reader of the log that goes away must not end the process.
   std::signal(SIGPIPE, SIG_IGN);

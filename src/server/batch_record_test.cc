@@ -8,11 +8,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kId = "batch_00000000000000000000000000000001";
+const std::string kRecordId = "batch_00000000000000000000000000000001";
 
 BatchRecord a_record() {
   BatchRecord record;
-  record.id = kId;
+  record.id = kRecordId;
   record.owner = "team";
   record.order = {"file-00000000000000000000000000000002", Route::kCompletions,
                   Json::object({{"note", Json::string("x\"y")}})};
@@ -44,7 +44,7 @@ TEST(BatchRecord, IsToldAsOpenAiTellsIt) {
 
 TEST(BatchRecord, ItsStateIsReadAgain) {
   const std::string text = batch_state_text(a_record());
-  const auto read = parse_batch_state(text, kId, "team");
+  const auto read = parse_batch_state(text, kRecordId, "team");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(batch_state_text(*read), text);
   EXPECT_EQ(read->owner, "team");
@@ -54,7 +54,7 @@ TEST(BatchRecord, DamagedStatesAreKnown) {
   const std::string text = batch_state_text(a_record());
   EXPECT_FALSE(parse_batch_state(text, "batch_00000000000000000000000000000009", "team"));
   for (size_t n = 0; n + 2 < text.size(); ++n)
-    EXPECT_FALSE(parse_batch_state(text.substr(0, n), kId, "team")) << n;
+    EXPECT_FALSE(parse_batch_state(text.substr(0, n), kRecordId, "team")) << n;
   const std::pair<const char*, const char*> changes[] = {
       {"\"failed\"", "\"finished\""},
       {"/v1/completions", "/v1/embeddings"},
@@ -70,7 +70,7 @@ TEST(BatchRecord, DamagedStatesAreKnown) {
     const size_t at = damaged.find(from);
     ASSERT_NE(at, std::string::npos) << from;
     const auto read =
-        parse_batch_state(damaged.replace(at, std::string(from).size(), to), kId, "team");
+        parse_batch_state(damaged.replace(at, std::string(from).size(), to), kRecordId, "team");
     ASSERT_FALSE(read) << from;
     const bool is_other = std::string(from).find("version") != std::string::npos;
     EXPECT_EQ(read.error().code, is_other ? ErrorCode::kUnsupported : ErrorCode::kCorruptData);

@@ -43,7 +43,9 @@ void Connection::store_piece() {
   std::string& body = parser_.request().body;
   const bool is_due =
       storage_ && storage_->is_upload() && phase_ == Phase::kBody && body.size() >= kMaxPieceBytes;
-  if (is_due) storage_->put(std::exchange(body, {}));
+  if (!is_due) return;
+  set_deadline(kForever);
+  storage_->put(std::exchange(body, {}));
 }
 
 void Connection::start_storage_answer() {
@@ -54,13 +56,14 @@ void Connection::start_storage_answer() {
 
 // A job of the storage thread is done.
 void Connection::on_storage() {
+  if (!storage_ || is_storing()) return;  // of a request that was refused meanwhile
   if (phase_ == Phase::kBody) {
     count_body(0);
     set_deadline(context_.options.body_idle_timeout);
     if (storage_->error()) respond_error(*storage_->error());
     return advance();
   }
-  if (phase_ != Phase::kAnswering || !storage_) return;
+  if (phase_ != Phase::kAnswering) return;
   if (is_sending_) return send_piece();
   count_body(0);
   if (!storage_->error() && storage_->content_bytes()) return begin_content();

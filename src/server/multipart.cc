@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxBoundaryBytes = 70;
 constexpr size_t kMaxHeadBytes = size_t{8} << 10;
 constexpr int kMaxParts = 16;
-constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxPartNameBytes = 64;
 constexpr size_t kMaxFilenameBytes = 255;
 constexpr std::string_view kLineBreak = "\r\n";
 
@@ -88,9 +88,9 @@ Result<MultipartPart> parse_disposition(std::string_view value) {
     return wrong_body("parts with Content-Disposition: form-data");
   const std::string_view parameters = value.substr(std::min(semicolon + 1, value.size()));
   const auto name = parameter_of(parameters, "name");
-  if (!name || name->empty() || name->size() > kMaxNameBytes || !is_valid_utf8(*name))
+  if (!name || name->empty() || name->size() > kMaxPartNameBytes || !is_valid_utf8(*name))
     return wrong_body("parts whose Content-Disposition has a name of 1 to " +
-                      std::to_string(kMaxNameBytes) + " bytes of UTF-8");
+                      std::to_string(kMaxPartNameBytes) + " bytes of UTF-8");
   MultipartPart part{*name, parameter_of(parameters, "filename")};
   if (part.filename &&
       (part.filename->size() > kMaxFilenameBytes || !is_valid_utf8(*part.filename)))

@@ -37,9 +37,9 @@ struct ServerContext {
   StartPhase start;                ///< how far the engine is, until then
 
   boost::asio::io_context io{1};
-  boost::asio::thread_pool workers;       ///< parse bodies and submit
-  boost::asio::thread_pool storage{1};    ///< reads and writes what is stored
   std::unique_ptr<BatchService> batches;  ///< null: there are no routes of files and batches
+  boost::asio::thread_pool workers;       ///< parse bodies and submit
+  boost::asio::thread_pool storage{1};    ///< reads and writes what is stored; uses `batches`
 
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::function<void()> on_connection_closed;

@@ -48,7 +48,7 @@ std::string with_method(const char* method, const std::string& path,
 }
 
 // Ids and times are another each time.
-std::string masked(const std::string& text) {
+std::string masked_ids(const std::string& text) {
   const std::string ids = std::regex_replace(text, std::regex("[0-9a-f]{32}"), "ID");
   return std::regex_replace(ids, std::regex(R"(("[a-z_]*_at":|"created":)[0-9]+)"), "$1TIME");
 }
@@ -115,7 +115,7 @@ TEST_F(StorageTest, ABatchOverTheWire) {
   start(hello, with_storage());
   HttpReply reply = ask(upload_of(form(kLine)));
   EXPECT_EQ(
-      masked(reply.body),
+      masked_ids(reply.body),
       R"({"id":"file-ID","object":"file","bytes":80,"created_at":TIME,"expires_at":null,)"
       R"("filename":"in.jsonl","purpose":"batch","status":"processed","status_details":null})");
   EXPECT_EQ(reply.header("content-type"), "application/json");
@@ -127,7 +127,7 @@ TEST_F(StorageTest, ABatchOverTheWire) {
   const std::string rest =
       R"("expires_at":TIME,"expired_at":null,"request_counts":{"total":0,"completed":0,"failed":0},)"
       R"("metadata":{"k":"v"}})";
-  EXPECT_EQ(masked(reply.body),
+  EXPECT_EQ(masked_ids(reply.body),
             R"({"id":"batch_ID","object":"batch","endpoint":"/v1/completions","errors":null,)"
             R"("input_file_id":"file-ID","completion_window":"24h","status":"validating",)"
             R"("output_file_id":null,"error_file_id":null,"created_at":TIME,"in_progress_at":null,)"
@@ -137,18 +137,19 @@ TEST_F(StorageTest, ABatchOverTheWire) {
   const std::string batch_id = string_member(reply, "id");
   reply = wait_for(batch_id, "completed");
   EXPECT_THAT(reply.body, HasSubstr(R"("request_counts":{"total":1,"completed":1,"failed":0})"));
-  EXPECT_THAT(masked(reply.body), HasSubstr(R"("output_file_id":"file-ID","error_file_id":null)"));
+  EXPECT_THAT(masked_ids(reply.body),
+              HasSubstr(R"("output_file_id":"file-ID","error_file_id":null)"));
   const std::string output_id = string_member(reply, "output_file_id");
   reply = ask(get("/v1/files/" + output_id + "/content"));
   EXPECT_EQ(reply.header("content-type"), "application/jsonl");
   EXPECT_THAT(reply.body, HasSubstr(R"("custom_id":"a","response":{"status_code":200)"));
   reply = ask(get("/v1/files?purpose=batch_output"));
-  EXPECT_EQ(masked(reply.body).substr(0, 50),
+  EXPECT_EQ(masked_ids(reply.body).substr(0, 50),
             R"({"object":"list","data":[{"id":"file-ID","object":)");
-  EXPECT_THAT(masked(reply.body),
+  EXPECT_THAT(masked_ids(reply.body),
               testing::EndsWith(R"(],"first_id":"file-ID","last_id":"file-ID","has_more":false})"));
   reply = ask(with_method("DELETE", "/v1/files/" + output_id));
-  EXPECT_EQ(masked(reply.body), R"({"id":"file-ID","object":"file","deleted":true})");
+  EXPECT_EQ(masked_ids(reply.body), R"({"id":"file-ID","object":"file","deleted":true})");
   EXPECT_EQ(ask(get("/v1/files/" + output_id)).status, 404);
   EXPECT_EQ(ask(get("/v1/files/" + file_id)).status, 200);
 }
