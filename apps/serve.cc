@@ -33,6 +33,7 @@ struct ServeOptions {
   std::string model;
   ServerOptions server;
   EngineOptions engine;
+  int64_t max_batch_file_bytes = static_cast<int64_t>(ServerOptions().max_batch_file_bytes);
   int shutdown_seconds = 30;  ///< for what runs when the signal to stop comes
 };
 
@@ -107,6 +108,38 @@ Result<std::vector<ApiKey>> read_keys(std::vector<std::string> texts,
   return keys;
 }
 
+void add_batch_options(OptionParser& parser, ServeOptions* options) {
+  parser.option("--batch-dir", "DIR", &options->server.batch_folder,
+                "Keeps files and batches there, for /v1/files and /v1/batches; of one server at a "
+                "time [no such routes]");
+  parser.bytes("--max-batch-file-bytes", &options->max_batch_file_bytes,
+               "The most that an upload may have [200M]");
+  parser.option("--max-batch-files", "N", &options->server.max_batch_files,
+                "Files that are kept at the same time; one more is 429 [1000]");
+  parser.option("--batch-concurrency", "N", &options->server.batch_concurrency,
+                "Requests of a batch that are in the engine at the same time, behind all others "
+                "[8]");
+}
+
+/// What is wrong with numbers that have a least value, or nothing.
+std::string number_problem(const ServeOptions& options) {
+  const struct {
+    const char* name;
+    int least;
+    int64_t found;
+  } rows[] = {{"--shutdown-timeout", 0, options.shutdown_seconds},
+              {"--max-requests-per-key", 0, options.server.max_requests_per_key},
+              {"--max-batch-file-bytes", 1, options.max_batch_file_bytes},
+              {"--max-batch-files", 1, options.server.max_batch_files},
+              {"--batch-concurrency", 1, options.server.batch_concurrency}};
+  for (const auto& row : rows) {
+    if (row.found < row.least)
+      return std::string(row.name) + ": expected at least " + std::to_string(row.least) +
+             ", found " + std::to_string(row.found);
+  }
+  return {};
+}
+
 /// Listens first, so that clients are told how far the start is.
 int serve(ServeOptions options) {
   EngineStop stop;
@@ -144,11 +177,12 @@ int serve_command(const Arguments& arguments) {
   int port = options.server.port;
   std::vector<std::string> keys, admin_keys;
   std::string config;  // for --help: with_config_file has taken it
-  OptionParser parser("serve",
-                      "Answers over HTTP, with OpenAI's interface: /v1/completions, "
-                      "/v1/chat/completions, /v1/models, with Anthropic's: /v1/messages, and "
-                      "/tokenize, /health, /metrics.",
-                      kServeExamples);
+  OptionParser parser(
+      "serve",
+      "Answers over HTTP, with OpenAI's interface: /v1/completions, "
+      "/v1/chat/completions, /v1/models, /v1/batches, with Anthropic's: /v1/messages, and "
+      "/tokenize, /health, /metrics.",
+      kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--host", "ADDRESS", &options.server.host,
                 "An address of this machine [127.0.0.1]");
@@ -168,6 +202,7 @@ int serve_command(const Arguments& arguments) {
   parser.flag("--metrics-auth", &options.server.metrics_need_key, "/metrics takes a key too");
   parser.option("--max-requests-per-key", "N", &options.server.max_requests_per_key,
                 "Requests of a key that are answered at the same time; one more is 429 [no limit]");
+  add_batch_options(parser, &options);
   add_engine_options(parser, &options.engine);
   parser.option("--shutdown-timeout", "S", &options.shutdown_seconds,
                 "Seconds that what runs has to finish after SIGTERM or SIGINT [30]");
@@ -187,15 +222,13 @@ int serve_command(const Arguments& arguments) {
   auto admins = read_keys(std::move(admin_keys), {"STOKER_ADMIN_API_KEY"}, "admin");
   if (!admins) return parser.refuse("--admin-api-key: " + admins.error().message);
   options.server.admin_api_keys = *std::move(admins);
-  if (options.shutdown_seconds < 0)
-    return parser.refuse("--shutdown-timeout: expected at least 0, found " +
-                         std::to_string(options.shutdown_seconds));
-  if (options.server.max_requests_per_key < 0)
-    return parser.refuse("--max-requests-per-key: expected at least 0, found " +
-                         std::to_string(options.server.max_requests_per_key));
+  if (const std::string problem = number_problem(options); !problem.empty())
+    return parser.refuse(problem);
+  options.server.max_batch_file_bytes = static_cast<size_t>(options.max_batch_file_bytes);
 
   // A client or a reader of the log that goes away must not end the process.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a batch beyond a limit on sizes fails, and not the server
   options.engine.log = log_line;
   options.server.log = log_line;
   return serve(std::move(options));

@@ -20,6 +20,9 @@ inline constexpr size_t kMaxStopBytes = 256;
 inline constexpr size_t kMaxIdsInLists = 1024;  ///< of logit_bias, stop_token_ids and bad_words
 inline constexpr size_t kMaxSaltBytes = 256;
 
+/// The priority of work that gives way: it is served behind all others.
+inline constexpr int32_t kBackgroundPriority = INT32_MAX;
+
 /// How tokens are chosen, in the order of docs/numerics.md. What is not given comes from the
 /// checkpoint's generation_config.json, and where that is silent from the value in brackets.
 /// Source: tools/reference/v41/sampling.py.
@@ -160,7 +163,9 @@ struct Request {
   std::vector<int32_t> stop_token_ids;      ///< end the answer too; their text is not shown
   Structure structure;
   bool ignore_eos = false;  ///< the end of text is a token like others
-  int32_t priority = 0;  ///< lower is served first; not 0 only with EngineOptions::use_priorities
+  /// Lower is served first. Not 0 only with EngineOptions::use_priorities, but for
+  /// kBackgroundPriority.
+  int32_t priority = 0;
   std::optional<std::chrono::milliseconds>
       timeout;             ///< > 0; from submission on: it then ends with kDeadlineExceeded
   std::string cache_salt;  ///< cached prefixes are shared under the same salt alone; <= 256 bytes

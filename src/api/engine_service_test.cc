@@ -174,6 +174,8 @@ TEST(EngineService, RefusesWhatItCannotHonour) {
   Request request = request_of(10, 1);
   request.priority = 1;
   EXPECT_EQ(field_of(request), "priority");
+  request.priority = kBackgroundPriority;
+  EXPECT_EQ(field_of(request), "accepted");
   request = request_of(10, 1);
   request.timeout = 0ms;
   EXPECT_EQ(field_of(request), "timeout");

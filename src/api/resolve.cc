@@ -196,10 +196,11 @@ Result<void> check_stops(const Request& request, const ModelInfo& info) {
 
 // What concerns the engine and not the answer.
 Result<void> check_service(const Request& request, bool use_priorities) {
-  if (request.priority != 0 && !use_priorities) {
+  const bool is_background = request.priority == kBackgroundPriority;
+  if (request.priority != 0 && !is_background && !use_priorities) {
     return invalid("priority",
-                   "expected 0, since requests are served in the order of arrival; "
-                   "found " +
+                   "expected 0, since requests are served in the order of arrival, or " +
+                       std::to_string(kBackgroundPriority) + ", which is behind all; found " +
                        std::to_string(request.priority));
   }
   if (request.timeout && request.timeout->count() <= 0) {

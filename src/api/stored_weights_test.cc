@@ -179,7 +179,7 @@ TEST_F(StoredWeightsTest, WhatIsDamagedWhereItIsUsedAtOnceIsMadeAgain) {
 
 TEST_F(StoredWeightsTest, AKeyFileOrFingerprintThatIsDamagedIsMadeAgain) {
   run();
-  write_at(keys() / snapshot::Folder::open(keys())->names()->front(), 0, "X");
+  write_at(keys() / Folder::open(keys())->names()->front(), 0, "X");
   EXPECT_GT(run().phases.size(), 1);
   EXPECT_EQ(run().phases.size(), 1);
   write_at(objects_of("fingerprint").front(), 3, "x");

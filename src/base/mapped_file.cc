@@ -6,21 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/folder.h"
 
 namespace stoker {
 namespace {
-
-Error system_error(const std::string& path, const char* what) {
-  const int code = errno;
-  return {code == ENOENT || code == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo,
-          path + ": " + what + ": " + std::generic_category().message(code), ""};
-}
 
 // Of an open regular file.
 Result<FileIdentity> identity_of(int fd, const std::string& path) {

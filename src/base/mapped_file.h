@@ -56,7 +56,7 @@ Result<std::string> read_file(const std::string& path, size_t max_bytes);
 
 /// Writes a file so that a reader sees the old one or the whole new one: a temporary beside it,
 /// synced, then renamed. Refuses to put a file in the place of anything else, such as /dev/null.
-/// Errors: kNotFound for a missing folder, kIo.
+/// Errors: kNotFound for a missing folder, kResourceExhausted for a full disk, kIo.
 Result<void> write_file_atomically(const std::string& path, Bytes bytes);
 
 }  // namespace stoker

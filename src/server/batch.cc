@@ -25,10 +25,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHealthPeriod{1000};  // how long a stopped engine may go unseen
-// Tries of a request that finds no room in the engine although nothing of ours is there.
-constexpr int kMaxLonelyTries = 100;
 
-/// Rung by the engine's threads, heard by poll(). Lives as long as the last stream that may ring.
+/// Rung by other threads, heard by poll(). Lives as long as the last stream that may ring.
 class Bell {
  public:
   Bell() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -85,6 +83,7 @@ struct Batch::Impl {
   };
 
   Result<void> run();
+  Result<bool> step();
   Result<void> collect();
   Result<void> take_lines();
   Result<void> take_line(std::string_view text);
@@ -102,7 +101,9 @@ struct Batch::Impl {
   Result<void> write_line_error(std::optional<std::string> custom_id, const char* code,
                                 const std::string& message);
 
-  bool has_room() const { return !opening && running.size() < options.max_in_flight; }
+  bool has_room() const {
+    return mode == BatchMode::kRun && !opening && running.size() < options.max_in_flight;
+  }
 
   Engine& engine;
   BatchOutput& output;
@@ -120,6 +121,7 @@ struct Batch::Impl {
   bool needs_input = true;  // no whole line is there
   bool is_input_end = false;
   bool is_stopped = false;
+  BatchMode mode = BatchMode::kRun;
   Clock::time_point next_progress;
   BatchCounts counts;  // but for what runs
 };
@@ -145,14 +147,26 @@ Result<void> Batch::Impl::run() {
   next_progress = Clock::now() + options.progress_period;
   if (auto begun = output.begin(); !begun) return begun;
   while (true) {
-    if (auto collected = collect(); !collected) return collected;
-    if (is_stopped) return Error{ErrorCode::kCancelled, "interrupted", ""};
-    if (!engine.healthy()) return Error{ErrorCode::kInternal, "the engine has stopped", ""};
-    if (auto taken = take_lines(); !taken) return taken;
-    if (is_input_end && running.empty() && !opening) return output.finish();
+    const auto is_over = step();
+    if (!is_over) return is_over.error();
+    if (*is_over) return output.finish();
     tell_progress();
     if (auto waited = wait(); !waited) return waited;
   }
+}
+
+// Does what can be done now; true: that was all.
+Result<bool> Batch::Impl::step() {
+  if (auto collected = collect(); !collected) return collected.error();
+  if (options.mode) mode = options.mode();
+  if (mode == BatchMode::kFinish) opening.reset();
+  if (is_stopped || (mode == BatchMode::kFinish && running.empty()))
+    return Error{ErrorCode::kCancelled, "interrupted", ""};
+  if (!engine.healthy()) return Error{ErrorCode::kInternal, "the engine has stopped", ""};
+  if (mode == BatchMode::kRun) {
+    if (auto taken = take_lines(); !taken) return taken.error();
+  }
+  return is_input_end && running.empty() && !opening;
 }
 
 // Reads what the engine has ready, and writes the answers that are whole.
@@ -241,6 +255,7 @@ Result<void> Batch::Impl::take_request(std::string custom_id, const BatchLine& l
   }
   for (Request& request : parsed->requests) {
     if (!request.sampling.seed) request.sampling.seed = batch_seed(custom_id, options.seed);
+    if (options.priority) request.priority = *options.priority;
   }
   opening.emplace(Opening{std::move(custom_id), *std::move(parsed), {}, Clock::now()});
   return open_streams();
@@ -262,7 +277,7 @@ Result<void> Batch::Impl::open_streams() {
     if (code == ErrorCode::kCancelled) return stream.error();
     const bool is_lonely = running.empty() && opening->streams.empty();
     if (code == ErrorCode::kOverloaded &&
-        !(is_lonely && ++opening->num_lonely_tries >= kMaxLonelyTries)) {
+        !(is_lonely && ++opening->num_lonely_tries == options.max_lonely_tries)) {
       opening->next_try = Clock::now() + options.retry_period;
       return {};
     }
@@ -302,7 +317,7 @@ Result<void> Batch::Impl::wait() {
                      {wants_input ? input : -1, POLLIN, 0}};
   Clock::time_point deadline = Clock::now() + kHealthPeriod;
   if (options.progress) deadline = std::min(deadline, next_progress);
-  if (opening) deadline = std::min(deadline, opening->next_try);
+  if (opening && mode == BatchMode::kRun) deadline = std::min(deadline, opening->next_try);
   const auto limit = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
   if (poll(polled, std::size(polled), static_cast<int>(std::max<int64_t>(limit, 0))) < 0) {
     if (errno == EINTR) return {};
@@ -377,6 +392,10 @@ Result<void> Batch::run() {
 
 BatchCounts Batch::counts() const {
   return impl_->current_counts();
+}
+
+void Batch::wake() {
+  impl_->bell->ring();
 }
 
 }  // namespace stoker

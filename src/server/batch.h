@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,19 +31,30 @@ struct BatchCounts {
   int64_t completion_tokens = 0;  ///< of the answers written, and so far of what runs
 };
 
+/// What a run is allowed to do.
+enum class BatchMode {
+  kRun,
+  kHold,    ///< takes no more lines; what is in the engine goes on
+  kFinish,  ///< the same, and ends with kCancelled once that is done
+};
+
 struct BatchOptions {
   std::vector<std::string> served_model_names;  ///< as ServerOptions has them
   uint64_t seed = 0;                            ///< for the requests without one: batch_seed()
   size_t max_in_flight = 64;                    ///< lines that are in the engine at the same time
   size_t max_line_bytes = size_t{64} << 20;     ///< as a body of the server
+  std::optional<int32_t> priority = {};         ///< of all requests, whatever they say
   int stop_descriptor = -1;                     ///< ends the run once it is readable; -1: none
+  std::function<BatchMode()> mode = {};         ///< asked again and again; null: kRun
   std::chrono::milliseconds retry_period{100};  ///< of a request that the engine has no room for
-  LogSink log;                                  ///< may be null
+  /// Tries of one that finds no room although nothing of this run is in the engine; 0: for ever.
+  int max_lonely_tries = 100;
+  LogSink log;                                       ///< may be null
   std::function<void(const BatchCounts&)> progress;  ///< may be null; called by run()
   std::chrono::milliseconds progress_period{10'000};
 };
 
-/// One run over an input. Used by one thread, which runs it, but for the engine's.
+/// One run over an input. Used by one thread, which runs it, but for wake().
 class Batch {
  public:
   /// Reads from the descriptor `input`. All must outlive the batch.
@@ -58,6 +70,9 @@ class Batch {
   Result<void> run();
 
   BatchCounts counts() const;
+
+  /// Has run() ask for its mode now. Any thread.
+  void wake();
 
  private:
   struct Impl;

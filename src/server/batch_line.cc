@@ -125,7 +125,8 @@ BatchOutputLine parse_output_line(std::string_view text) {
   }
   const Json* status = response->find("status_code");
   if (status == nullptr || !status->as_int() || !custom_id->is_string()) return line;
-  const bool is_final = is_final_status(*status->as_int());
+  line.status = *status->as_int();
+  const bool is_final = is_final_status(line.status);
   line.kind = is_final ? BatchOutputLine::Kind::kFinished : BatchOutputLine::Kind::kAgain;
   line.custom_id = custom_id->as_string();
   return line;

@@ -65,7 +65,10 @@ struct BatchOutputLine {
     kAgain,     ///< to be made again
   };
   Kind kind = Kind::kForeign;
-  std::string custom_id;
+  std::string custom_id = {};
+  int64_t status = 0;  ///< of its response; 0: it has none
+
+  bool is_answer() const { return status == 200; }  ///< and no refusal
 };
 BatchOutputLine parse_output_line(std::string_view text);
 

@@ -18,7 +18,6 @@
 namespace stoker {
 namespace {
 
-constexpr size_t kMaxOutputLineBytes = size_t{1} << 30;
 constexpr const char* kSecondSuffix = ".stoker-resume";  // of the file that takes OUT's place
 constexpr int kMaxOpenTries = 10;  // a file that others replace in between is opened again
 
@@ -78,6 +77,7 @@ BatchOutput::BatchOutput(BatchOutput&& other) noexcept
       is_owned_(other.is_owned_),
       overwrite_(other.overwrite_),
       finished_(std::move(other.finished_)),
+      num_answered_(other.num_answered_),
       num_again_(other.num_again_),
       whole_bytes_(other.whole_bytes_) {}
 
@@ -131,7 +131,7 @@ Result<void> BatchOutput::lock() {
 
 // Reads what the file holds from before.
 Result<void> BatchOutput::scan() {
-  LineReader reader(descriptor_, kMaxOutputLineBytes);
+  LineReader reader(descriptor_, kMaxBatchOutputLineBytes);
   bool is_cut = false;  // the line before; must be the last one
   for (int64_t number = 1;; ++number) {
     std::string_view text;
@@ -157,6 +157,7 @@ Result<void> BatchOutput::scan() {
     whole_bytes_ = reader.offset();
     if (line.kind == BatchOutputLine::Kind::kFinished) {
       finished_.insert(line.custom_id);
+      if (line.is_answer()) ++num_answered_;
     } else {
       ++num_again_;
     }
@@ -201,7 +202,7 @@ Result<void> BatchOutput::rewrite() {
 
 Result<void> BatchOutput::copy_finished(int to) const {
   if (lseek(descriptor_, 0, SEEK_SET) != 0) return failed("cannot read it");
-  LineReader reader(descriptor_, kMaxOutputLineBytes);
+  LineReader reader(descriptor_, kMaxBatchOutputLineBytes);
   while (reader.offset() < whole_bytes_) {
     std::string_view text;
     switch (reader.next(text)) {

@@ -2,6 +2,7 @@
 // lock, its repair after a run that was killed, and what is known of the answers it has already.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@
 #include "stoker/result.h"
 
 namespace stoker {
+
+/// No line of an output is longer.
+inline constexpr size_t kMaxBatchOutputLineBytes = size_t{1} << 30;
 
 struct BatchOutputOptions {
   std::string path;        ///< "-": standard output
@@ -33,6 +37,7 @@ class BatchOutput {
   /// Whether the request has its final answer in the file.
   bool is_finished(std::string_view custom_id) const { return finished_.contains(custom_id); }
   int64_t num_finished() const { return finished_.size(); }
+  int64_t num_answered() const { return num_answered_; }  ///< of these, not refused
 
   /// Takes out of the file what is to be made again. To be called once, before append(). The file
   /// is whole at every moment: what has to go from its middle goes by way of a second file, which
@@ -61,6 +66,7 @@ class BatchOutput {
   bool is_owned_ = true;  // the descriptor is closed with this object
   bool overwrite_ = false;
   IdSet finished_;
+  int64_t num_answered_ = 0;
   int64_t num_again_ = 0;    // lines that are to be made again
   int64_t whole_bytes_ = 0;  // without a line that was cut
 };

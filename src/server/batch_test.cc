@@ -441,5 +441,40 @@ TEST_F(BatchTest, UnknownFieldsAreLoggedOnce) {
   EXPECT_THAT(log, ElementsAre(R"(request field ignored name="zebra")"));
 }
 
+TEST_F(BatchTest, FinishesWhatRuns) {
+  std::atomic<bool> is_late{false};
+  start([&is_late](const Request& request) {
+    is_late = true;
+    return by_prompt(request);
+  });
+  BatchOptions options;
+  options.max_in_flight = 2;
+  options.priority = 5;
+  options.mode = [&is_late] { return is_late ? BatchMode::kFinish : BatchMode::kRun; };
+  const std::string input =
+      request("a", prompt("slow")) + request("b", prompt("slow")) + request("c", prompt("slow"));
+  const auto result = run(input, std::move(options));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(statuses(), UnorderedElementsAre("a 200", "b 200"));
+  for (const Request& asked : engine_->requests()) EXPECT_EQ(asked.priority, 5);
+  ASSERT_TRUE(run(input).has_value());
+  EXPECT_EQ(counts_.num_skipped, 2);
+}
+
+TEST_F(BatchTest, HoldsLinesBack) {
+  start(by_prompt);
+  std::atomic<int> num_asked{0};
+  BatchOptions options;
+  options.progress_period = 1ms;
+  options.progress = [](const BatchCounts&) {};
+  options.mode = [&] {
+    EXPECT_TRUE(num_asked > 20 || engine_->requests().empty());
+    return ++num_asked > 20 ? BatchMode::kRun : BatchMode::kHold;
+  };
+  ASSERT_TRUE(run(request("a", prompt("x")), std::move(options)).has_value());
+  EXPECT_THAT(statuses(), ElementsAre("a 200"));
+}
+
 }  // namespace
 }  // namespace stoker

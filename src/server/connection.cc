@@ -13,6 +13,7 @@
 #include "server/openai_answer.h"
 #include "server/plain_routes.h"
 #include "server/routes.h"
+#include "server/storage_exchange.h"
 #include "server/tokenize_routes.h"
 #include "server/wake.h"
 
@@ -24,7 +25,6 @@ using asio::ip::tcp;
 
 constexpr size_t kMaxReadAheadBytes = size_t{256} << 10;  // of requests behind the current one
 constexpr size_t kMaxBacklogBytes = size_t{64} << 10;     // of output, before more is made
-constexpr auto kForever = std::chrono::hours(24 * 365);
 
 std::chrono::steady_clock::time_point after(std::chrono::milliseconds limit) {
   return std::chrono::steady_clock::now() + limit;
@@ -81,7 +81,11 @@ Connection::Connection(StreamSocket socket, ServerContext& context)
       context_(context),
       timer_(context.io),
       parser_({.max_header_bytes = context.options.max_header_bytes,
-               .max_body_bytes = context.options.max_body_bytes}) {}
+               .max_body_bytes = context.options.max_body_bytes,
+               .max_body_bytes_of = [&options = context.options](std::string_view path) {
+                 const bool is_upload = target_of(path) == Target::kFiles;
+                 return is_upload ? std::optional(options.max_batch_file_bytes) : std::nullopt;
+               }}) {}
 
 void Connection::start() {
   BoostError ignored;
@@ -120,6 +124,11 @@ void Connection::guard(const Work& work) {
     context_.log(LogLevel::kError, std::string("connection closed reason=") + exception.what());
     close();
   }
+}
+
+// The storage thread has done its job.
+void Connection::on_stored() {
+  guard([this] { on_storage(); });
 }
 
 // ---- Reading
@@ -175,7 +184,7 @@ void Connection::on_peer_gone(BoostError error) {
 void Connection::advance() {
   size_t num_parsed = 0;
   while ((phase_ == Phase::kHead || phase_ == Phase::kBody) && !close_after_write_ &&
-         num_parsed < input_.size() && output_.size() < kMaxBacklogBytes) {
+         !is_storing() && num_parsed < input_.size() && output_.size() < kMaxBacklogBytes) {
     if (!parser_.has_started()) {
       begin_ = Clock::now();
       set_deadline(context_.options.header_timeout);
@@ -191,7 +200,10 @@ void Connection::advance() {
       break;
     }
     if (state != HttpParser::State::kHead && phase_ == Phase::kHead) on_head();
-    if (state != HttpParser::State::kDone) break;
+    if (state != HttpParser::State::kDone) {
+      store_piece();
+      break;
+    }
     dispatch();
   }
   input_.erase(0, num_parsed);
@@ -215,7 +227,10 @@ void Connection::on_head() {
   Caller caller = caller_of(request, context_.access);
   refusal_ = check_head(request, context_.access, caller);
   key_name_ = std::move(caller.name);
-  if (!refusal_ && takes_body(target_of(request.path))) refusal_ = why_not_served(context_);
+  const Service service = service_of(target_of(request.path));
+  if (!refusal_ && service == Service::kEngine) refusal_ = why_not_served(context_);
+  if (!refusal_ && service == Service::kStorage && request.method != "OPTIONS")
+    begin_storage(key_name_);
   set_deadline(context_.options.body_idle_timeout);
   if (parser_.state() != HttpParser::State::kBody) return;
   if (refusal_) {
@@ -231,7 +246,8 @@ void Connection::dispatch() {
   num_request_bytes_ = request.body.size();
   if (refusal_) return respond_error(*refusal_);
   if (request.method == "OPTIONS") return respond(204, "");
-  if (takes_body(target_of(request.path))) return start_answer();
+  if (service_of(target_of(request.path)) == Service::kEngine) return start_answer();
+  if (storage_) return start_storage_answer();
   const PlainAnswer answer = answer_plainly(context_, request);
   if (answer.error) return respond_error(*answer.error);
   respond(answer.status, answer.body, answer.content_type);
@@ -370,6 +386,7 @@ void Connection::pump() {
 }
 
 void Connection::move_events() {
+  if (is_sending_) return pump_content();
   if (!answer_ || (is_streaming_ && is_writing())) return;
   std::string events;
   answer_->poll(events, kMaxBacklogBytes);
@@ -397,7 +414,7 @@ void Connection::finish_answer() {
   end_exchange();
 }
 
-void Connection::respond(int status, std::string_view body, const char* content_type) {
+void Connection::append_head(int status, size_t content_length, const char* content_type) {
   const HttpRequest& request = parser_.request();
   const bool is_whole = parser_.state() == HttpParser::State::kDone;
   if (!is_whole) is_keep_alive_ = false;
@@ -406,11 +423,15 @@ void Connection::respond(int status, std::string_view body, const char* content_
   head.version = request.version;
   head.keep_alive = is_keep_alive_;
   head.content_type = content_type;
-  head.content_length = body.size();
+  head.content_length = content_length;
   head.request_id = request_id_;
   if (status == 204 || status == 405) head.allow = allowed_methods(target_of(request.path));
   output_ += response_head(head);
-  if (request.method != "HEAD") output_ += body;
+}
+
+void Connection::respond(int status, std::string_view body, const char* content_type) {
+  append_head(status, body.size(), content_type);
+  if (parser_.request().method != "HEAD") output_ += body;
   num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");
   end_exchange();
@@ -425,7 +446,8 @@ void Connection::respond_error(const HttpError& error) {
 void Connection::end_exchange() {
   answer_.reset();
   release();
-  is_streaming_ = false;
+  is_streaming_ = is_sending_ = false;
+  StorageExchange::drop(std::move(storage_));
   refusal_.reset();
   request_id_.clear();
   key_name_.clear();
@@ -536,6 +558,7 @@ void Connection::close() {
   phase_ = Phase::kClosed;
   if (is_abandoned_) *is_abandoned_ = true;
   answer_.reset();
+  StorageExchange::drop(std::move(storage_));
   release();
   count_body(0);
   BoostError ignored;

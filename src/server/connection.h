@@ -22,6 +22,8 @@
 
 namespace stoker {
 
+class StorageExchange;
+
 /// Belongs to the server's thread; lives until it has closed and its last handler has run.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -43,6 +45,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   using Clock = std::chrono::steady_clock;
   using BoostError = boost::system::error_code;
+
+  static constexpr auto kForever = std::chrono::hours(24 * 365);
 
   enum class Phase {
     kHead,       ///< waits for a request, or reads its head
@@ -76,10 +80,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish_answer();
   bool admit();
   void release();
+  void append_head(int status, size_t content_length, const char* content_type);
   void respond(int status, std::string_view body, const char* content_type = "application/json");
   void respond_error(const HttpError& error);
   void end_exchange();
   void log_exchange(int status, const char* reason);
+
+  // Files and batches.
+  void begin_storage(const std::string& owner);
+  bool is_storing() const;
+  void store_piece();
+  void start_storage_answer();
+  void on_stored();
+  void on_storage();
+  void begin_content();
+  void send_piece();
+  void pump_content();
 
   // Writing and closing.
   void flush();
@@ -122,6 +138,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<std::atomic<bool>> is_abandoned_;  // tells the workers not to bother
   std::unique_ptr<Answer> answer_;
   bool is_streaming_ = false;
+  std::shared_ptr<StorageExchange>
+      storage_;              // of the current request, where it is of a file or batch
+  bool is_sending_ = false;  // its answer is a file, whose head is written
 
   std::string output_;      // waits to be written
   std::string in_flight_;   // is being written

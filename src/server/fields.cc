@@ -93,7 +93,8 @@ constexpr Field kFields[] = {
     {"request_id", true, true, read_request_id, "1 to 128 visible ASCII characters",
      "for the answer's `id`, where there is no X-Request-Id header"},
     {"priority", true, true, read_priority, "int32",
-     "lower is served first; not 0 only with `--scheduling-policy priority`"},
+     "lower is served first; not 0 only with `--scheduling-policy priority`, but for 2147483647: "
+     "behind all"},
     {"cache_salt", true, true, read_cache_salt, "string of 1 to 256 bytes",
      "cached prefixes are shared under the same salt alone"},
     {"thinking", false, true, read_thinking, "{type}", "`enabled`, `disabled` or `adaptive`"},

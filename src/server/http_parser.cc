@@ -38,15 +38,15 @@ bool is_request_id(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-// The path of a target in origin form ("/v1/models?x=1") or absolute form
-// ("http://host/v1/models").
-std::string path_of(std::string_view target) {
+// A target in origin form ("/v1/models?x=1") of one in that or in absolute form
+// ("http://host/v1/models"), without its fragment.
+std::string_view origin_form(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (target.substr(0, scheme.size()) != scheme) continue;
     const size_t slash = target.find('/', scheme.size());
     target = slash == std::string_view::npos ? std::string_view("/") : target.substr(slash);
   }
-  return std::string(target.substr(0, target.find_first_of("?#")));
+  return target.substr(0, target.find('#'));
 }
 
 std::string_view view(BoostText text) {
@@ -58,10 +58,16 @@ std::string_view view(BoostText text) {
 // Keeps the parts of a request that the server reads.
 class HttpParser::Reader : public http::basic_parser<true> {
  public:
-  explicit Reader(const HttpLimits& limits) : max_fields_(limits.max_header_fields) {
+  explicit Reader(const HttpLimits& limits) : limits_(limits) {
     eager(true);
     header_limit(static_cast<uint32_t>(limits.max_header_bytes));
     body_limit(limits.max_body_bytes);
+  }
+
+  size_t max_body_bytes() const {
+    const auto own =
+        limits_.max_body_bytes_of ? limits_.max_body_bytes_of(request.path) : std::nullopt;
+    return own.value_or(limits_.max_body_bytes);
   }
 
   HttpRequest request;
@@ -70,8 +76,12 @@ class HttpParser::Reader : public http::basic_parser<true> {
   void on_request_impl(http::verb /*method*/, BoostText method, BoostText target, int version,
                        BoostError& /*error*/) override {
     request.method = view(method);
-    request.path = path_of(view(target));
+    const std::string_view origin = origin_form(view(target));
+    const size_t path_bytes = std::min(origin.find('?'), origin.size());
+    request.path = origin.substr(0, path_bytes);
+    request.query = origin.substr(std::min(path_bytes + 1, origin.size()));
     request.version = version;
+    body_limit(max_body_bytes());
   }
 
   void on_response_impl(int /*code*/, BoostText /*reason*/, int /*version*/,
@@ -80,9 +90,11 @@ class HttpParser::Reader : public http::basic_parser<true> {
   void on_field_impl(http::field name, BoostText name_text, BoostText value_text,
                      BoostError& error) override {
     const std::string_view value = view(value_text);
-    if (++num_fields_ > max_fields_) error = http::error::header_limit;
+    if (++num_fields_ > limits_.max_header_fields) error = http::error::header_limit;
     if (name == http::field::content_type) {
-      request.content_type = lower_case(trim(value.substr(0, value.find(';'))));
+      const size_t type_bytes = std::min(value.find(';'), value.size());
+      request.content_type = lower_case(trim(value.substr(0, type_bytes)));
+      request.content_parameters = value.substr(std::min(type_bytes + 1, value.size()));
     } else if (name == http::field::content_encoding) {
       request.content_encoding = lower_case(trim(value));
     } else if (name == http::field::expect) {
@@ -121,7 +133,7 @@ class HttpParser::Reader : public http::basic_parser<true> {
 
   void on_finish_impl(BoostError& /*error*/) override {}
 
-  const size_t max_fields_;
+  const HttpLimits& limits_;
   size_t num_fields_ = 0;
   std::string bearer_key_;
   std::string api_key_;
@@ -184,8 +196,8 @@ void HttpParser::fail_as(const boost::system::error_code& error) {
                   " bytes, or has more than " + std::to_string(limits_.max_header_fields) +
                   " fields");
   } else if (error == http::error::body_limit) {
-    fail(413,
-         "the request's body is longer than " + std::to_string(limits_.max_body_bytes) + " bytes");
+    fail(413, "the request's body is longer than " + std::to_string(reader_->max_body_bytes()) +
+                  " bytes");
   } else {
     fail(400, "not an HTTP/1.1 request: " + error.message());
   }

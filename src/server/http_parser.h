@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,14 +21,16 @@ namespace stoker {
 
 /// What the server reads of a request. A plain value.
 struct HttpRequest {
-  std::string method;             ///< as sent: "GET"
-  std::string path;               ///< of the target, without its query; escapes as sent
-  int version = 11;               ///< 10 or 11
-  bool keep_alive = true;         ///< the client lets the connection be used again
-  bool expects_continue = false;  ///< it waits for "100 Continue" before it sends the body
-  std::string content_type;       ///< lower case, without parameters; empty if there is none
-  std::string content_encoding;   ///< lower case; empty if there is none
-  std::string request_id;         ///< X-Request-Id, if it is 1 to 128 visible ASCII characters
+  std::string method;              ///< as sent: "GET"
+  std::string path;                ///< of the target, without its query; escapes as sent
+  std::string query;               ///< of the target, behind the "?"; escapes as sent
+  int version = 11;                ///< 10 or 11
+  bool keep_alive = true;          ///< the client lets the connection be used again
+  bool expects_continue = false;   ///< it waits for "100 Continue" before it sends the body
+  std::string content_type;        ///< lower case, without parameters; empty if there is none
+  std::string content_parameters;  ///< of the type, as sent; empty if there are none
+  std::string content_encoding;    ///< lower case; empty if there is none
+  std::string request_id;          ///< X-Request-Id, if it is 1 to 128 visible ASCII characters
   std::string key;  ///< of "Authorization: Bearer KEY", else of "X-Api-Key: KEY"; may be empty
   std::string body;
 };
@@ -36,6 +39,8 @@ struct HttpLimits {
   size_t max_header_bytes = size_t{64} << 10;  ///< also of a chunk's header and of the trailer
   size_t max_header_fields = 256;
   size_t max_body_bytes = size_t{64} << 20;
+  /// What counts in its place for the body of a request to this path; null: nothing.
+  std::function<std::optional<size_t>(std::string_view path)> max_body_bytes_of = {};
 };
 
 /// Parses one request at a time. Not thread-safe.

@@ -107,6 +107,7 @@ PlainAnswer model_card(const ServerContext& context, const std::string& path) {
 
 PlainAnswer set_paused(ServerContext& context, bool is_paused) {
   context.is_paused = is_paused;
+  if (context.batches) context.batches->set_paused(is_paused);
   return {};
 }
 

@@ -1,14 +1,14 @@
 #include "server/routes.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/check.h"
 #include "base/json.h"
+#include "server/http_query.h"
 
 namespace stoker {
 namespace {
 
-constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kMessagesPath = "/v1/messages";
 
 // Tasks that other models have. Told apart from paths that mean nothing, so that clients see the
@@ -18,60 +18,76 @@ constexpr std::string_view kOtherTasks[] = {"/v1/embeddings", "/v1/audio/", "/po
                                             "/rerank",        "/v1/rerank", "/v2/rerank"};
 
 enum class Access { kAll, kClients, kAdmins };
-enum class Method { kGet, kPost, kGetOrPost };
+enum class Method { kGet, kPost, kGetOrPost, kGetOrDelete };
+
+constexpr const char* kJsonType = "application/json";
+constexpr const char* kFormType = "multipart/form-data";
 
 struct RouteRow {
-  std::string_view path;
+  std::string_view path;  // "{id}" stands for any text
   Target target;
   Method method;
   Access access;
-  bool takes_body;  // JSON
+  Service service = Service::kPlain;
+  const char* media_type = nullptr;  // that a POST must have
 };
 
 constexpr RouteRow kRoutes[] = {
-    {"/", Target::kPage, Method::kGet, Access::kAll, false},
-    {"/health", Target::kHealth, Method::kGet, Access::kAll, false},
-    {"/ping", Target::kPing, Method::kGetOrPost, Access::kAll, false},
-    {"/live", Target::kLive, Method::kGet, Access::kAll, false},
-    {"/ready", Target::kReady, Method::kGet, Access::kAll, false},
-    {"/version", Target::kVersion, Method::kGet, Access::kAll, false},
-    {"/load", Target::kLoad, Method::kGet, Access::kAll, false},
-    {"/metrics", Target::kMetrics, Method::kGet, Access::kAll, false},
-    {"/v1/models", Target::kModels, Method::kGet, Access::kClients, false},
-    {"/tokenizer_info", Target::kTokenizerInfo, Method::kGet, Access::kClients, false},
-    {"/tokenize", Target::kTokenize, Method::kPost, Access::kClients, true},
-    {"/detokenize", Target::kDetokenize, Method::kPost, Access::kClients, true},
-    {"/v1/completions", Target::kCompletions, Method::kPost, Access::kClients, true},
-    {"/v1/chat/completions", Target::kChat, Method::kPost, Access::kClients, true},
-    {kMessagesPath, Target::kMessages, Method::kPost, Access::kClients, true},
-    {"/v1/messages/count_tokens", Target::kCountTokens, Method::kPost, Access::kClients, true},
-    {"/server_info", Target::kServerInfo, Method::kGet, Access::kAdmins, false},
-    {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins, false},
-    {"/pause", Target::kPause, Method::kPost, Access::kAdmins, false},
-    {"/resume", Target::kResume, Method::kPost, Access::kAdmins, false},
-    {"/is_paused", Target::kIsPaused, Method::kGet, Access::kAdmins, false},
+    {"/", Target::kPage, Method::kGet, Access::kAll},
+    {"/health", Target::kHealth, Method::kGet, Access::kAll},
+    {"/ping", Target::kPing, Method::kGetOrPost, Access::kAll},
+    {"/live", Target::kLive, Method::kGet, Access::kAll},
+    {"/ready", Target::kReady, Method::kGet, Access::kAll},
+    {"/version", Target::kVersion, Method::kGet, Access::kAll},
+    {"/load", Target::kLoad, Method::kGet, Access::kAll},
+    {"/metrics", Target::kMetrics, Method::kGet, Access::kAll},
+    {"/v1/models", Target::kModels, Method::kGet, Access::kClients},
+    {"/v1/models/{id}", Target::kModel, Method::kGet, Access::kClients},
+    {"/tokenizer_info", Target::kTokenizerInfo, Method::kGet, Access::kClients},
+    {"/tokenize", Target::kTokenize, Method::kPost, Access::kClients, Service::kEngine, kJsonType},
+    {"/detokenize", Target::kDetokenize, Method::kPost, Access::kClients, Service::kEngine,
+     kJsonType},
+    {"/v1/completions", Target::kCompletions, Method::kPost, Access::kClients, Service::kEngine,
+     kJsonType},
+    {"/v1/chat/completions", Target::kChat, Method::kPost, Access::kClients, Service::kEngine,
+     kJsonType},
+    {kMessagesPath, Target::kMessages, Method::kPost, Access::kClients, Service::kEngine,
+     kJsonType},
+    {"/v1/messages/count_tokens", Target::kCountTokens, Method::kPost, Access::kClients,
+     Service::kEngine, kJsonType},
+    {"/v1/files", Target::kFiles, Method::kGetOrPost, Access::kClients, Service::kStorage,
+     kFormType},
+    {"/v1/files/{id}/content", Target::kFileContent, Method::kGet, Access::kClients,
+     Service::kStorage},
+    {"/v1/files/{id}", Target::kFile, Method::kGetOrDelete, Access::kClients, Service::kStorage},
+    {"/v1/batches", Target::kBatches, Method::kGetOrPost, Access::kClients, Service::kStorage,
+     kJsonType},
+    {"/v1/batches/{id}/cancel", Target::kBatchCancel, Method::kPost, Access::kClients,
+     Service::kStorage},
+    {"/v1/batches/{id}", Target::kBatch, Method::kGet, Access::kClients, Service::kStorage},
+    {"/server_info", Target::kServerInfo, Method::kGet, Access::kAdmins},
+    {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins},
+    {"/pause", Target::kPause, Method::kPost, Access::kAdmins},
+    {"/resume", Target::kResume, Method::kPost, Access::kAdmins},
+    {"/is_paused", Target::kIsPaused, Method::kGet, Access::kAdmins},
 };
-constexpr RouteRow kModelRoute = {kModelPrefix, Target::kModel, Method::kGet, Access::kClients,
-                                  false};
+constexpr std::string_view kIdMark = "{id}";
+
 bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-// Escapes that are not %XX stay as they are.
-std::string decode_percent(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned byte = 0;
-    const char* begin = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(begin, begin + 2, byte, 16).ptr == begin + 2) {
-      out += static_cast<char>(byte);
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
+// The text that stands for "{id}" in a path of that row: nothing for a path of another one; the
+// empty text for a row without an id.
+std::optional<std::string_view> match(const RouteRow& row, std::string_view path) {
+  const size_t mark = row.path.find(kIdMark);
+  if (mark == std::string_view::npos)
+    return row.path == path ? std::optional(std::string_view()) : std::nullopt;
+  const std::string_view prefix = row.path.substr(0, mark);
+  const std::string_view suffix = row.path.substr(mark + kIdMark.size());
+  const bool is_long_enough = path.size() > prefix.size() + suffix.size();
+  if (!is_long_enough || !starts_with(path, prefix) || !path.ends_with(suffix)) return std::nullopt;
+  return path.substr(prefix.size(), path.size() - prefix.size() - suffix.size());
 }
 
 Json card(const ModelInfo& model, const std::string& name, int64_t created) {
@@ -94,7 +110,6 @@ Json card(const ModelInfo& model, const std::string& name, int64_t created) {
 }
 
 const RouteRow* row_of(Target target) {
-  if (target == Target::kModel) return &kModelRoute;
   const auto* row = std::find_if(std::begin(kRoutes), std::end(kRoutes),
                                  [target](const RouteRow& r) { return r.target == target; });
   return row == std::end(kRoutes) ? nullptr : row;
@@ -103,6 +118,7 @@ const RouteRow* row_of(Target target) {
 bool is_allowed(Method allowed, std::string_view method) {
   const bool is_read = method == "GET" || method == "HEAD";
   if (allowed == Method::kGetOrPost) return is_read || method == "POST";
+  if (allowed == Method::kGetOrDelete) return is_read || method == "DELETE";
   return allowed == Method::kPost ? method == "POST" : is_read;
 }
 
@@ -132,11 +148,11 @@ std::optional<HttpError> check_access(const RouteRow& row, const HttpRequest& re
                    "", ""};
 }
 
-std::optional<HttpError> check_media(const HttpRequest& request) {
-  if (request.content_type != "application/json") {
+std::optional<HttpError> check_media(const char* expected, const HttpRequest& request) {
+  if (request.content_type != expected) {
     return HttpError{
         415,
-        "Content-Type: expected application/json, found " +
+        std::string("Content-Type: expected ") + expected + ", found " +
             (request.content_type.empty() ? "none" : request.content_type.substr(0, 80)),
         "", ""};
   }
@@ -152,15 +168,19 @@ std::optional<HttpError> check_media(const HttpRequest& request) {
 
 Target target_of(std::string_view path) {
   for (const RouteRow& row : kRoutes) {
-    if (row.path == path) return row.target;
+    if (match(row, path)) return row.target;
   }
-  if (starts_with(path, kModelPrefix) && path.size() > kModelPrefix.size()) return Target::kModel;
   return Target::kUnknown;
 }
 
-bool takes_body(Target target) {
+std::string id_of(std::string_view path) {
+  const RouteRow* row = row_of(target_of(path));
+  return row == nullptr ? std::string() : decode_percent(*match(*row, path));
+}
+
+Service service_of(Target target) {
   const RouteRow* row = row_of(target);
-  return row != nullptr && row->takes_body;
+  return row == nullptr ? Service::kPlain : row->service;
 }
 
 ErrorForm error_form_of(std::string_view path) {
@@ -184,15 +204,24 @@ bool is_probe(Target target) {
 }
 
 std::string handler_name(Target target) {
-  if (target == Target::kModel) return "/v1/models/{id}";
   const RouteRow* row = row_of(target);
   return row == nullptr ? "none" : std::string(row->path);
 }
 
 const char* allowed_methods(Target target) {
   const RouteRow* row = row_of(target);
-  if (row == nullptr || row->method == Method::kGetOrPost) return "GET, HEAD, POST, OPTIONS";
-  return row->method == Method::kPost ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+  if (row == nullptr) return "GET, HEAD, POST, DELETE, OPTIONS";
+  switch (row->method) {
+    case Method::kGet:
+      return "GET, HEAD, OPTIONS";
+    case Method::kPost:
+      return "POST, OPTIONS";
+    case Method::kGetOrPost:
+      return "GET, HEAD, POST, OPTIONS";
+    case Method::kGetOrDelete:
+      return "GET, HEAD, DELETE, OPTIONS";
+  }
+  CHECK(false, "every method has its row");
 }
 
 Caller caller_of(const HttpRequest& request, const AccessRules& rules) {
@@ -220,7 +249,11 @@ std::optional<HttpError> check_head(const HttpRequest& request, const AccessRule
                          request.method.substr(0, 40),
                      "", ""};
   }
-  return row->takes_body ? check_media(request) : std::nullopt;
+  if (row->service == Service::kStorage && !rules.has_storage)
+    return HttpError{
+        404, "there is no " + request.path.substr(0, 200) + " here without --batch-dir", "", ""};
+  const bool has_media = row->media_type != nullptr && request.method == "POST";
+  return has_media ? check_media(row->media_type, request) : std::nullopt;
 }
 
 std::string models_json(const ModelInfo& model, const std::vector<std::string>& names,
@@ -235,7 +268,7 @@ std::string models_json(const ModelInfo& model, const std::vector<std::string>& 
 
 std::optional<std::string> model_json(const ModelInfo& model, const std::vector<std::string>& names,
                                       int64_t created, std::string_view path) {
-  const std::string id = decode_percent(path.substr(kModelPrefix.size()));
+  const std::string id = id_of(path);
   if (std::find(names.begin(), names.end(), id) == names.end()) return std::nullopt;
   return card(model, id, created).dump();
 }

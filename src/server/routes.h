@@ -36,6 +36,13 @@ enum class Target {
   kChat,
   kMessages,
   kCountTokens,
+  // For clients, of what is stored.
+  kFiles,
+  kFile,
+  kFileContent,
+  kBatches,
+  kBatch,
+  kBatchCancel,
   // For administrators.
   kServerInfo,
   kResetPrefixCache,
@@ -47,8 +54,16 @@ enum class Target {
 /// What the path of a request means.
 Target target_of(std::string_view path);
 
-/// Whether a target takes a JSON body that the workers read.
-bool takes_body(Target target);
+/// The id in the path of a target that has one in the middle or at the end, decoded; else empty.
+std::string id_of(std::string_view path);
+
+/// What answers a target.
+enum class Service {
+  kPlain,    ///< the server's thread, at once
+  kEngine,   ///< the engine; the workers read its JSON body
+  kStorage,  ///< what is on disk, read and written by a thread of its own
+};
+Service service_of(Target target);
 
 /// Whether it is asked again and again by those who watch: told to the log as debug lines alone.
 bool is_probe(Target target);
@@ -68,6 +83,7 @@ struct AccessRules {
   KeyRing clients;
   KeyRing admins;
   bool metrics_need_key = false;  ///< one of a client or an administrator
+  bool has_storage = false;       ///< there are routes of files and batches
 };
 
 /// Who asks, by the key that the request shows.

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -47,6 +48,7 @@ struct Server::Impl {
     context.on_connection_closed = [this] { on_connection_closed(); };
   }
 
+  Result<void> open_batches();
   Result<void> listen();
   void accept();
   void on_accepted(BoostError error, StreamSocket socket);
@@ -72,6 +74,19 @@ struct Server::Impl {
 
   std::jthread thread;  // runs context.io
 };
+
+Result<void> Server::Impl::open_batches() {
+  const ServerOptions& options = context.options;
+  if (options.batch_folder.empty()) return {};
+  BatchServiceOptions wanted;
+  wanted.folder = options.batch_folder;
+  wanted.max_files = static_cast<size_t>(options.max_batch_files);
+  wanted.max_in_flight = static_cast<size_t>(options.batch_concurrency);
+  wanted.max_line_bytes = options.max_body_bytes;
+  wanted.log = options.log;
+  TRY_ASSIGN(context.batches, BatchService::open(std::move(wanted)));
+  return {};
+}
 
 Result<void> Server::Impl::listen() {
   TRY_ASSIGN(port, listen_on(acceptor, context.options));
@@ -159,7 +174,11 @@ void Server::Impl::stop(std::chrono::milliseconds grace) {
     remove_socket_file(context.options);
     accept_timer.cancel();
   });
-  if (attached != nullptr) attached->drain(grace);
+  const auto deadline = std::chrono::steady_clock::now() + grace;
+  if (context.batches) context.batches->stop(grace);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  if (attached != nullptr) attached->drain(std::max(left, std::chrono::milliseconds(0)));
   asio::post(context.io, [this] { context.is_closing = true; });
   post_to_connections(&Connection::close_when_idle);
   {
@@ -170,6 +189,7 @@ void Server::Impl::stop(std::chrono::milliseconds grace) {
   // A body that is being parsed is finished first; what it submits is refused. Then the loop runs
   // out of handlers, and with them the last streams are gone.
   context.workers.join();
+  context.storage.join();
   work.reset();
   thread.join();
 }
@@ -183,6 +203,7 @@ Server::~Server() {
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   try {
     auto impl = std::make_unique<Impl>(std::move(options));
+    if (auto opened = impl->open_batches(); !opened) return std::move(opened).error();
     if (auto listening = impl->listen(); !listening) return std::move(listening).error();
     impl->accept();
     impl->thread = std::jthread([raw = impl.get()] {

@@ -28,7 +28,11 @@ struct ServerOptions {
   bool page = true;                         ///< a page for browsers at "/"
   bool tokenizer_info = false;              ///< /tokenizer_info is there
   bool metrics_need_key = false;            ///< /metrics takes one of these
-  int max_requests_per_key = 0;  ///< that are answered at the same time; 0: no limit of its own
+  int max_requests_per_key = 0;   ///< that are answered at the same time; 0: no limit of its own
+  std::string batch_folder = {};  ///< where files and batches are kept; empty: no such routes
+  size_t max_batch_file_bytes = size_t{200} << 20;  ///< of the body of an upload
+  int max_batch_files = 1000;                       ///< beyond them nothing is uploaded
+  int batch_concurrency = 8;  ///< requests of a batch that are in the engine at the same time
   size_t max_header_bytes = size_t{64} << 10;
   size_t max_body_bytes = size_t{64} << 20;
   size_t max_buffered_bytes = size_t{1} << 30;  ///< of all bodies that are there at the same time
@@ -44,7 +48,7 @@ struct ServerOptions {
   std::chrono::milliseconds ping_interval{15'000};  ///< of silence in a stream
   std::chrono::milliseconds close_timeout{2'000};   ///< for a client to close its side
 
-  LogSink log;  ///< may be null; called from the server's own thread only
+  LogSink log;  ///< may be null; called from threads of the server, several at a time
 };
 
 /// A running server. Its functions may be called from any thread.
@@ -52,7 +56,8 @@ class Server {
  public:
   /// Listens from now on. Until an engine is attached, it says 503 to what needs one, and how far
   /// that is. Errors: kInvalidArgument for a host that is no address of this machine, kIo for a
-  /// port that cannot be had, kResourceExhausted.
+  /// port that cannot be had, kResourceExhausted; for the folder of batches those of
+  /// BatchService::open.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
 
   /// What clients are told until an engine is attached.

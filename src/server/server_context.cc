@@ -14,7 +14,8 @@ ServerOptions with_defaults(ServerOptions options) {
 
 ServerContext::ServerContext(ServerOptions options_in)
     : options(with_defaults(std::move(options_in))),
-      access{KeyRing(options.api_keys), KeyRing(options.admin_api_keys), options.metrics_need_key},
+      access{KeyRing(options.api_keys), KeyRing(options.admin_api_keys), options.metrics_need_key,
+             !options.batch_folder.empty()},
       created(unix_seconds()),
       names(options.served_model_names),
       workers(static_cast<size_t>(options.num_request_threads)),
@@ -23,6 +24,7 @@ ServerContext::ServerContext(ServerOptions options_in)
 void ServerContext::attach(Engine& engine_in) {
   engine = &engine_in;
   if (names.empty()) names.push_back(engine->model().name);
+  if (batches) batches->attach(engine_in, names);
 }
 
 void ServerContext::log(LogLevel level, const std::string& line) const {

@@ -1,5 +1,5 @@
 // What the connections of a server share. Everything here belongs to the server's thread, except
-// what is constant, `workers`, and for these `engine` and `names`.
+// what is constant, `workers`, `storage` and `batches`, and for these `engine` and `names`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "server/batch_service.h"
 #include "server/identity.h"
 #include "server/metrics.h"
 #include "server/routes.h"
@@ -38,7 +39,9 @@ struct ServerContext {
 
   boost::asio::io_context io{1};
   WakeQueue wakes{io};
-  boost::asio::thread_pool workers;  ///< parse bodies and submit
+  std::unique_ptr<BatchService> batches;  ///< null: there are no routes of files and batches
+  boost::asio::thread_pool workers;       ///< parse bodies and submit
+  boost::asio::thread_pool storage{1};    ///< reads and writes what is stored; uses `batches`
 
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::function<void()> on_connection_closed;

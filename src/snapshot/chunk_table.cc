@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/folder.h"
 #include "base/worker_pool.h"
-#include "snapshot/folder.h"
 
 namespace stoker::snapshot {
 

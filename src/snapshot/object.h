@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/folder.h"
 #include "snapshot/chunk_table.h"
-#include "snapshot/folder.h"
 #include "snapshot/section.h"
 #include "stoker/result.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "snapshot/folder.h"
+#include "base/folder.h"
 
 namespace stoker::snapshot {
 

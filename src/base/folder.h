@@ -13,7 +13,7 @@
 #include "base/descriptor.h"
 #include "stoker/result.h"
 
-namespace stoker::snapshot {
+namespace stoker {
 
 /// "path: what: " and the meaning of an errno, the last one if none is given. kNotFound for what is
 /// missing, kResourceExhausted for a full disk or quota, else kIo.
@@ -79,4 +79,4 @@ class Folder {
   std::string path_;  // for messages
 };
 
-}  // namespace stoker::snapshot
+}  // namespace stoker

@@ -1,4 +1,4 @@
-#include "snapshot/folder.h"
+#include "base/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "base/try.h"
 
-namespace stoker::snapshot {
+namespace stoker {
 namespace {
 
 constexpr mode_t kOthersMayWrite = S_IWGRP | S_IWOTH;
@@ -215,4 +215,4 @@ Result<std::vector<std::string>> Folder::names() const {
   return names;
 }
 
-}  // namespace stoker::snapshot
+}  // namespace stoker
