@@ -136,6 +136,10 @@ void add_memory_options(OptionParser& parser, EngineOptions* options) {
 }
 
 void add_engine_options(OptionParser& parser, EngineOptions* options) {
+  parser.group("Memory and scheduling");
+  parser.count("--max-model-len", &options->max_model_len,
+               "Tokens of a prompt and its answer together, also 128k or 1M [the checkpoint's "
+               "context]");
   add_memory_options(parser, options);
   parser.option(
       "--prefix-cache-retention-interval", "N", &options->image_interval,
@@ -145,6 +149,7 @@ void add_engine_options(OptionParser& parser, EngineOptions* options) {
       "--scheduling-policy", {"fcfs", "priority"},
       [options](size_t policy) { options->use_priorities = policy == 1; },
       "In the order of arrival, or of the requests' priority first [fcfs]");
+  parser.group("Computing");
   add_speculation_option(parser, &options->speculation);
   add_threads_option(parser, &options->num_threads);
   add_weight_options(parser, &options->weights);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <string_view>
@@ -35,6 +36,25 @@ std::function<std::string(const std::string&)> take_number(Place* place) {
     *place = number;
     return {};
   };
+}
+
+/// "1M" -> 1048576, "128k" -> 128000: as vLLM has them; none for what is no whole number then.
+std::optional<int64_t> parse_count(const std::string& text) {
+  double number = 0;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(stop, text.data() + text.size());
+  if (code != std::errc() || unit.size() > 1) return std::nullopt;
+  const size_t binary = std::string_view("KMG").find(unit);
+  const size_t decimal = std::string_view("kmg").find(unit);
+  if (!unit.empty() && binary != std::string_view::npos) {
+    number = std::ldexp(number, 10 * (static_cast<int>(binary) + 1));
+  } else if (!unit.empty() && decimal != std::string_view::npos) {
+    number *= std::pow(1000, static_cast<double>(decimal + 1));
+  } else if (!unit.empty()) {
+    return std::nullopt;
+  }
+  if (!(number >= 1 && number <= 0x1p31) || number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
 }
 
 /// "1.5GiB" -> 1610612736; none for what is no size, or one beyond 2^62.
@@ -82,6 +102,7 @@ struct OptionParser::Impl {
 
   CLI::App app;
   std::string command;
+  std::string group = "Options";
   std::vector<Slot> slots;
   std::vector<std::string> names;  ///< of all options, for the refusal of an unknown one
 };
@@ -95,15 +116,37 @@ OptionParser::OptionParser(const std::string& command, const std::string& summar
 
 OptionParser::~OptionParser() = default;
 
+void OptionParser::group(const std::string& name) {
+  impl_->group = name;
+}
+
 void OptionParser::flag(const std::string& name, bool* place, const std::string& help) {
-  impl_->app.add_flag(name, *place, help);
-  impl_->names.push_back(name);
+  checked_flag(
+      name,
+      [place] {
+        *place = true;
+        return std::string();
+      },
+      help);
 }
 
 void OptionParser::off_flag(const std::string& name, bool* place, const std::string& help) {
-  impl_->app.add_flag_callback(
-      name, [place] { *place = false; }, help);
-  impl_->names.push_back(name);
+  checked_flag(
+      name,
+      [place] {
+        *place = false;
+        return std::string();
+      },
+      help);
+}
+
+void OptionParser::checked_flag(const std::string& name, const std::function<std::string()>& take,
+                                const std::string& help) {
+  CLI::Option* option = impl_->app.add_flag(name, help);
+  option->group(impl_->group);
+  impl_->slots.push_back(
+      {option, name, help, Count::kAny, [take](const std::string& /*value*/) { return take(); }});
+  if (!impl_->group.empty()) impl_->names.push_back(name);
 }
 
 void OptionParser::choice(const std::string& name, const std::vector<std::string>& words,
@@ -131,8 +174,9 @@ void OptionParser::add(const std::string& name, const std::string& value_name,
   CLI::Option* option = impl_->app.add_option(name, CLI::callback_t(), help);
   option->required(count == Count::kExactlyOnce);
   option->type_name(value_name)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  if (name.starts_with("-")) option->group(impl_->group);
   impl_->slots.push_back({option, name, help, count, std::move(take)});
-  if (name.starts_with("-")) impl_->names.push_back(name);
+  if (name.starts_with("-") && !impl_->group.empty()) impl_->names.push_back(name);
 }
 
 void OptionParser::option(const std::string& name, const std::string& value_name,
@@ -188,6 +232,16 @@ void OptionParser::checked_option(const std::string& name, const std::string& va
                                   const std::function<std::string(const std::string&)>& take,
                                   const std::string& help) {
   add(name, value_name, help, Count::kAtMostOnce, take);
+}
+
+void OptionParser::count(const std::string& name, int* place, const std::string& help) {
+  add(name, "N", help, Count::kAtMostOnce, [place](const std::string& value) {
+    const auto number = parse_count(value);
+    if (value != "auto" && (!number || *number > std::numeric_limits<int>::max()))
+      return "expected auto, or a number such as 4096, 128k or 1M, found '" + value + "'";
+    *place = static_cast<int>(number.value_or(0));
+    return std::string();
+  });
 }
 
 void OptionParser::bytes(const std::string& name, int64_t* place, const std::string& help) {

@@ -26,6 +26,9 @@ class OptionParser {
   OptionParser& operator=(const OptionParser&) = delete;
   ~OptionParser();
 
+  /// Heads the options that follow in --help; "" keeps them out of it.
+  void group(const std::string& name);
+
   void flag(const std::string& name, bool* place, const std::string& help);
   /// Sets the place to false.
   void off_flag(const std::string& name, bool* place, const std::string& help);
@@ -50,6 +53,10 @@ class OptionParser {
                       const std::function<std::string(const std::string&)>& take,
                       const std::string& help);
 
+  /// The same for a flag, which has no value.
+  void checked_flag(const std::string& name, const std::function<std::string()>& take,
+                    const std::string& help);
+
   /// A number that is no number of its type, or followed by anything, is refused.
   void option(const std::string& name, const std::string& value_name, int* place,
               const std::string& help);
@@ -61,6 +68,10 @@ class OptionParser {
               const std::string& help);
   void option(const std::string& name, const std::string& value_name, std::optional<double>* place,
               const std::string& help);
+
+  /// A number of things, at least 1: a number, and k or m for powers of 1000, K or M for those of
+  /// 1024; or "auto", which is 0.
+  void count(const std::string& name, int* place, const std::string& help);
 
   /// A number of bytes: a whole or decimal number, and K, M, G or T (or KiB .. TiB) for powers of
   /// 1024.

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <mutex>
 #include <optional>
@@ -12,30 +11,13 @@
 
 #include "commands.h"
 #include "common.h"
-#include "config_file.h"
-#include "server/server.h"
+#include "serve_options.h"
 
 namespace stoker {
 namespace {
 
 /// Exit code of a server whose weights turned out damaged while it answered.
 constexpr int kDamagedWhileServing = 70;
-
-constexpr const char* kServeExamples =
-    "  stoker serve demo\n"
-    "  stoker serve /models/DeepSeek-V4.1-Flash --host 0.0.0.0 --port 8080 --served-model-name "
-    "deepseek\n"
-    "  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-    "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of "
-    "France?\"}]}'\n";
-
-struct ServeOptions {
-  std::string model;
-  ServerOptions server;
-  EngineOptions engine;
-  int64_t max_batch_file_bytes = static_cast<int64_t>(ServerOptions().max_batch_file_bytes);
-  int shutdown_seconds = 30;  ///< for what runs when the signal to stop comes
-};
 
 /// "2026-11-29T12:00:00.000Z"
 std::string time_text() {
@@ -90,56 +72,6 @@ class EngineStop {
   std::optional<Error> why_;
 };
 
-/// The keys of an option, or the one of the environment where the option is not there. `kind` names
-/// those without a name of their own: "key-1", "key-2", ...
-Result<std::vector<ApiKey>> read_keys(std::vector<std::string> texts,
-                                      const std::vector<const char*>& variables,
-                                      const std::string& kind) {
-  for (const char* variable : variables) {
-    const char* value = std::getenv(variable);
-    if (texts.empty() && value != nullptr && *value != '\0') texts.emplace_back(value);
-  }
-  std::vector<ApiKey> keys;
-  for (const std::string& text : texts) {
-    auto key = parse_api_key(text, kind + "-" + std::to_string(keys.size() + 1));
-    if (!key) return std::move(key).error();
-    keys.push_back(*std::move(key));
-  }
-  return keys;
-}
-
-void add_batch_options(OptionParser& parser, ServeOptions* options) {
-  parser.option("--batch-dir", "DIR", &options->server.batch_folder,
-                "Keeps files and batches there, for /v1/files and /v1/batches; of one server at a "
-                "time [no such routes]");
-  parser.bytes("--max-batch-file-bytes", &options->max_batch_file_bytes,
-               "The most that an upload may have [200M]");
-  parser.option("--max-batch-files", "N", &options->server.max_batch_files,
-                "Files that are kept at the same time; one more is 429 [1000]");
-  parser.option("--batch-concurrency", "N", &options->server.batch_concurrency,
-                "Requests of a batch that are in the engine at the same time, behind all others "
-                "[8]");
-}
-
-/// What is wrong with numbers that have a least value, or nothing.
-std::string number_problem(const ServeOptions& options) {
-  const struct {
-    const char* name;
-    int least;
-    int64_t found;
-  } rows[] = {{"--shutdown-timeout", 0, options.shutdown_seconds},
-              {"--max-requests-per-key", 0, options.server.max_requests_per_key},
-              {"--max-batch-file-bytes", 1, options.max_batch_file_bytes},
-              {"--max-batch-files", 1, options.server.max_batch_files},
-              {"--batch-concurrency", 1, options.server.batch_concurrency}};
-  for (const auto& row : rows) {
-    if (row.found < row.least)
-      return std::string(row.name) + ": expected at least " + std::to_string(row.least) +
-             ", found " + std::to_string(row.found);
-  }
-  return {};
-}
-
 /// Listens first, so that clients are told how far the start is.
 int serve(ServeOptions options) {
   EngineStop stop;
@@ -174,57 +106,9 @@ int serve(ServeOptions options) {
 
 int serve_command(const Arguments& arguments) {
   ServeOptions options;
-  int port = options.server.port;
-  std::vector<std::string> keys, admin_keys;
-  std::string config;  // for --help: with_config_file has taken it
-  OptionParser parser(
-      "serve",
-      "Answers over HTTP, with OpenAI's interface: /v1/completions, "
-      "/v1/chat/completions, /v1/models, /v1/batches, with Anthropic's: /v1/messages, and "
-      "/tokenize, /health, /metrics.",
-      kServeExamples);
-  parser.positional("MODEL", &options.model, kModelHelp);
-  parser.option("--host", "ADDRESS", &options.server.host,
-                "An address of this machine [127.0.0.1]");
-  parser.option("--port", "N", &port, "0 takes a free one and tells it [8000]");
-  parser.option("--uds", "PATH", &options.server.unix_socket,
-                "Listens on a Unix socket there, instead of an address and port");
-  add_served_names_option(parser, &options.server.served_model_names);
-  parser.option("--api-key", "[NAME=]KEY", &keys,
-                "Clients must show one of these; may be given several times; also "
-                "STOKER_API_KEY [everybody is served]");
-  parser.option("--admin-api-key", "[NAME=]KEY", &admin_keys,
-                "Opens the routes for administrators to who shows it; also STOKER_ADMIN_API_KEY "
-                "[no such routes]");
-  parser.off_flag("--no-page", &options.server.page, "No page for browsers at /");
-  parser.flag("--enable-tokenizer-info-endpoint", &options.server.tokenizer_info,
-              "Tells the tokenizer's first and last token at /tokenizer_info");
-  parser.flag("--metrics-auth", &options.server.metrics_need_key, "/metrics takes a key too");
-  parser.option("--max-requests-per-key", "N", &options.server.max_requests_per_key,
-                "Requests of a key that are answered at the same time; one more is 429 [no limit]");
-  add_batch_options(parser, &options);
-  add_engine_options(parser, &options.engine);
-  parser.option("--shutdown-timeout", "S", &options.shutdown_seconds,
-                "Seconds that what runs has to finish after SIGTERM or SIGINT [30]");
-  parser.option(
-      "--config", "FILE", &config,
-      "Options from a YAML file: their names without the dashes; those on the command line "
-      "come first");
-  const auto all = with_config_file(arguments);
-  if (!all) return parser.refuse(all.error().message);
-  if (const auto code = parser.parse(*all)) return *code;
-  if (port < 0 || port > 65535)
-    return parser.refuse("--port: expected 0 to 65535, found " + std::to_string(port));
-  options.server.port = static_cast<uint16_t>(port);
-  auto client_keys = read_keys(std::move(keys), {"STOKER_API_KEY", "VLLM_API_KEY"}, "key");
-  if (!client_keys) return parser.refuse("--api-key: " + client_keys.error().message);
-  options.server.api_keys = *std::move(client_keys);
-  auto admins = read_keys(std::move(admin_keys), {"STOKER_ADMIN_API_KEY"}, "admin");
-  if (!admins) return parser.refuse("--admin-api-key: " + admins.error().message);
-  options.server.admin_api_keys = *std::move(admins);
-  if (const std::string problem = number_problem(options); !problem.empty())
-    return parser.refuse(problem);
-  options.server.max_batch_file_bytes = static_cast<size_t>(options.max_batch_file_bytes);
+  if (const auto code = read_serve_options(arguments, &options)) return *code;
+  for (const std::string& warning : options.warnings)
+    std::fprintf(stderr, "stoker: %s\n", warning.c_str());
 
   // A client or a reader of the log that goes away must not end the process.
   std::signal(SIGPIPE, SIG_IGN);

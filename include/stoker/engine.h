@@ -69,7 +69,9 @@ enum class BoundedReplay {
 };
 
 struct EngineOptions {
-  int num_threads = 0;     ///< 0: the physical cores that this process may use
+  int num_threads = 0;  ///< 0: the physical cores that this process may use
+  int max_model_len =
+      0;  ///< tokens of a prompt and its answer; 0: what the checkpoint's context holds
   int max_num_seqs = 256;  ///< sequences that run at the same time; more wait
   /// Bytes for the state of all sequences and the prefix cache; 0: a half of the memory that this
   /// process may use beside the weights (an eighth of it where they do not fit), and never more

@@ -259,8 +259,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
   if (auto checked = check_options(options); !checked) return std::move(checked).error();
   TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded,
-             LoadedModel::load(model, {num_threads, options.bounded_replay, options.weights,
-                                       options.log, options.progress}));
+             LoadedModel::load(model, {num_threads, options.max_model_len, options.bounded_replay,
+                                       options.weights, options.log, options.progress}));
   engine::EngineLimits limits;
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;

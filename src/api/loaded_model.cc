@@ -62,11 +62,22 @@ std::string model_name(const std::string& model, const std::string& path) {
   return clean.filename().string();
 }
 
+// 0: as the checkpoint has it.
+Result<void> check_model_len(int max_model_len, const ModelConfig& c) {
+  if (max_model_len >= 0 && max_model_len <= c.max_position_embeddings) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "max_model_len: expected 1 to " + std::to_string(c.max_position_embeddings) +
+                   ", the checkpoint's context, found " + std::to_string(max_model_len),
+               "max_model_len"};
+}
+
 Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& model,
                                                              const LoadOptions& options) {
   if (auto able = check_processor(); !able) return std::move(able).error();
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(Checkpoint checkpoint, Checkpoint::open_headers(path));
+  if (auto checked = check_model_len(options.max_model_len, checkpoint.config()); !checked)
+    return std::move(checked).error();
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(checkpoint)));
   if (options.progress) options.progress({"building the tokenizer"});
   if (auto built = loaded->load_tokenizer(); !built) return std::move(built).error();
@@ -76,6 +87,7 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& 
   TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_.config(), loaded->weights(),
                                            std::move(map), replay));
   loaded->describe(model, path);
+  if (options.max_model_len > 0) loaded->info_.max_context_tokens = options.max_model_len;
   return std::shared_ptr<const LoadedModel>(std::move(loaded));
 }
 

@@ -21,6 +21,7 @@ namespace stoker {
 /// How a model is loaded.
 struct LoadOptions {
   int num_threads = 1;
+  int max_model_len = 0;  ///< as EngineOptions
   BoundedReplay bounded_replay = BoundedReplay::kExact;
   WeightOptions weights = {};
   LogSink log = {};            ///< may be null

@@ -323,6 +323,11 @@ Connection::Prepared Connection::prepare(ServerContext& context, Target target,
       return prepared;
     }
     prepared.parsed = *std::move(parsed);
+    if (context.options.strict_requests && !prepared.parsed.unknown_fields.empty()) {
+      const std::string& name = prepared.parsed.unknown_fields.front();
+      prepared.error = {400, name + ": expected a field that is known", name, ""};
+      return prepared;
+    }
     for (Request& request : prepared.parsed.requests) {
       if (abandoned) break;
       auto stream = engine.submit(std::move(request), [wake] { wake->ring(); });

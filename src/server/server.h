@@ -28,6 +28,7 @@ struct ServerOptions {
   bool page = true;                         ///< a page for browsers at "/"
   bool tokenizer_info = false;              ///< /tokenizer_info is there
   bool metrics_need_key = false;            ///< /metrics takes one of these
+  bool strict_requests = false;             ///< a field that no table knows is a 400
   int max_requests_per_key = 0;   ///< that are answered at the same time; 0: no limit of its own
   std::string batch_folder = {};  ///< where files and batches are kept; empty: no such routes
   size_t max_batch_file_bytes = size_t{200} << 20;  ///< of the body of an upload

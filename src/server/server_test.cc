@@ -282,6 +282,16 @@ TEST_F(ServerTest, ErrorsOfTheRequest) {
   EXPECT_TRUE(engine_->requests().empty());
 }
 
+TEST_F(ServerTest, UnknownFieldsMayBeErrors) {
+  ServerOptions options;
+  options.strict_requests = true;
+  start(hello, options);
+  const HttpReply reply = ask(post("/v1/completions", R"({"prompt":"x","tempreature":1})"));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_THAT(reply.body, HasSubstr(R"("param":"tempreature")"));
+  EXPECT_TRUE(still_answers());
+}
+
 TEST_F(ServerTest, ErrorsOfTheEngine) {
   struct Row {
     ErrorCode code;

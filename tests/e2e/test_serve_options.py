@@ -1,10 +1,11 @@
 """How `stoker serve` is told what to do: files of options, keys, and what is wrong with them."""
 import os
+import re
 import subprocess
 
 import pytest
 
-from program import LIMIT, STOKER, Server, run
+from program import LIMIT, ROOT, STOKER, Server, run, run_well
 
 
 def test_options_from_a_file(tmp_path):
@@ -74,7 +75,7 @@ def test_a_key_from_the_environment():
 def test_numbers_out_of_range():
     for option in ("--max-requests-per-key", "--shutdown-timeout"):
         done = run("serve", "demo", option, "-1")
-        assert done.returncode == 2 and f"{option}: expected at least 0, found -1" in done.stderr
+        assert done.returncode == 2 and f"{option}: expected 0 to " in done.stderr
 
 
 def test_a_unix_socket(tmp_path):
@@ -101,3 +102,76 @@ def test_paths_that_cannot_be_sockets(tmp_path):
     assert done.returncode == 2 and (tmp_path / "file").read_text() == "mine"
     assert run("serve", "demo", "--uds", "x" * 200).returncode == 2
     assert run("serve", "demo", "--uds", tmp_path / "no" / "such").returncode == 3
+
+
+def told_options():
+    """(option with its value, what --help says of it) of all that it shows."""
+    lines = run_well("serve", "--help").split("\nExamples:")[0].splitlines()
+    options = []
+    for line in lines:
+        found = re.match(r"  (--[\w-]+(?: \S+)?)(?: {2,}(.*)| (\S.*))?$", line)
+        if found:
+            options.append([found[1], (found[2] or found[3] or "").strip()])
+        elif options and line.startswith(" " * 20):
+            options[-1][1] = (options[-1][1] + " " + line.strip()).strip()
+    return options
+
+
+def foreign_options():
+    """Name, the one value that is taken ("none": it is refused; None: any) and why, of the options of vLLM that say nothing here."""
+    source = (ROOT / "apps/vllm_options.cc").read_text()
+    rows = re.findall(r'\{"(--[\w-]+)", Takes::(kNothing|kValue), (?:nullptr|"([^"]+)"), "([^"]+)"\}', source)
+    return [(name, takes == "kValue", only, why) for name, takes, only, why in rows]
+
+
+def options_markdown():
+    """What docs/server.md has of the options."""
+    cell = lambda text: text.replace("|", "\\|")
+    lines = ["| Option | |", "| --- | --- |", *(f"| `{cell(option)}` | {cell(told)} |" for option, told in told_options())]
+    lines += ["", "| Option of vLLM | |", "| --- | --- |"]
+    for name, _, only, why in foreign_options():
+        what = {"": "no effect", "none": "refused"}.get(only, f"only `{only}`")
+        lines.append(f"| `{name}` | {what}: {why} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_documentation_has_all_options():
+    assert len(told_options()) > 30 and len(foreign_options()) > 40
+    assert options_markdown() in (ROOT / "docs/server.md").read_text(), options_markdown()
+
+
+def test_options_of_vllm_are_taken_or_refused():
+    taken = []
+    for name, has_value, only, why in foreign_options():
+        value = ["x" if not only else only] if has_value else []
+        if only != "none":
+            taken += [name, *value]
+        if only:
+            done = run("serve", "/no/model", name, *(["other"] if has_value else []))
+            assert done.returncode == 2 and name in done.stderr and why in done.stderr
+    done = run("serve", "/no/model", *taken)
+    assert "/no/model" in done.stderr  # the command line was taken
+    for name, _, only, why in foreign_options():
+        assert (f"stoker: {name} has no effect: {why}" in done.stderr) == (only != "none")
+
+
+@pytest.mark.parametrize("option, value, told", [
+    ("--max-model-len", "4097", "expected 1 to 4096"),
+    ("--max-model-len", "1.5", "expected auto, or a number such as"),
+    ("--max-model-len", "0", "expected auto, or a number such as"),
+    ("--max-model-len", "1M", "found 1048576"),
+    ("--port", "65536", "expected 0 to 65535"),
+    ("--max-queue", "-1", "--max-queue"),
+    ("--max-request-body-bytes", "0", "--max-request-body-bytes"),
+])
+def test_values_beyond_limits(option, value, told):
+    done = run("serve", "demo", option, value)
+    assert done.returncode == 2 and told in done.stderr
+
+
+def test_a_shorter_context():
+    with Server("demo", "--max-model-len", "1k", "--strict-requests") as server:
+        assert server.ask("/v1/models")[1]["data"][0]["max_model_len"] == 1000
+        status, answer = server.ask("/v1/completions", {"prompt": [5] * 990, "max_tokens": 11})
+        assert status == 400 and "1000" in answer["error"]["message"]
+        assert server.ask("/v1/completions", {"prompt": "x", "temprature": 1})[1]["error"]["param"] == "temprature"
