@@ -157,11 +157,7 @@ TEST_F(AnthropicTest, WhyItStopped) {
 }
 
 TEST_F(AnthropicTest, AnAnswerWithoutText) {
-  start([](const Request&) {
-    Script script;
-    script.steps = {{finish_event(FinishReason::kStop, 1)}};
-    return script;
-  });
+  start(silent);
   EXPECT_THAT(ask_for().body, HasSubstr(R"("content":[],"stop_reason":"end_turn")"));
   EXPECT_THAT(ask_for(R"(,"stream":true)").body, Not(HasSubstr("content_block")));
 }
@@ -263,13 +259,7 @@ TEST_F(AnthropicTest, BeforeThereIsAnEngine) {
 }
 
 TEST_F(AnthropicTest, AFailureOfAStreamIsItsLastEvent) {
-  start([](const Request&) {
-    Script script;
-    Event end = finish_event(FinishReason::kError, 1);
-    end.finish->error = Error{ErrorCode::kInternal, "broke", ""};
-    script.steps = {{text_event("a")}, {end}};
-    return script;
-  });
+  start(broken);
   const HttpReply stream = ask_for(R"(,"stream":true)");
   EXPECT_EQ(stream.status, 200);
   EXPECT_THAT(stream.body, HasSubstr("\"text\":\"a\"}}\n\nevent: error\ndata: {\"type\":\"error\","

@@ -24,7 +24,7 @@ Error missing(const std::string& field) {
 
 Result<void> read_members(const Json& body, RequestDraft& draft) {
   for (const auto& [name, value] : body.members()) {
-    const Field* field = find_field(draft.parsed.form.route, name);
+    const Field* field = find_field(place_of(draft.parsed.form.route), name);
     if (field != nullptr) {
       if (auto read = read_field(*field, value, draft); !read) return read;
     } else if (draft.parsed.unknown_fields.size() < kMaxUnknownFields) {

@@ -1,0 +1,21 @@
+#include "server/make_answer.h"
+
+#include <utility>
+
+#include "server/anthropic_answer.h"
+#include "server/openai_answer.h"
+
+namespace stoker {
+
+std::unique_ptr<Answer> make_answer(const AnswerForm& form, const std::string& request_id,
+                                    std::vector<std::unique_ptr<Stream>> streams,
+                                    const Engine& engine) {
+  switch (form.route) {
+    case Route::kMessages:
+      return std::make_unique<AnthropicAnswer>(form, request_id, std::move(streams));
+    default:
+      return std::make_unique<OpenAiAnswer>(form, request_id, std::move(streams), engine);
+  }
+}
+
+}  // namespace stoker
