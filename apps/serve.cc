@@ -145,9 +145,9 @@ int serve_command(const Arguments& arguments) {
   std::vector<std::string> keys, admin_keys;
   std::string config;  // for --help: with_config_file has taken it
   OptionParser parser("serve",
-                      "Answers over HTTP, with OpenAI's interface: /v1/completions, "
-                      "/v1/chat/completions, /v1/models, with Anthropic's: /v1/messages, and "
-                      "/tokenize, /health, /metrics.",
+                      "Answers over HTTP, with OpenAI's interfaces: /v1/completions, "
+                      "/v1/chat/completions, /v1/responses, /v1/models, with Anthropic's: "
+                      "/v1/messages, and /tokenize, /health, /metrics.",
                       kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--host", "ADDRESS", &options.server.host,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/fields.h"
 #include "server/make_answer.h"
 #include "server/plain_routes.h"
 #include "server/routes.h"
@@ -43,6 +44,8 @@ std::optional<Route> route_of(Target target) {
       return Route::kChat;
     case Target::kMessages:
       return Route::kMessages;
+    case Target::kResponses:
+      return Route::kResponses;
     default:
       return std::nullopt;
   }
@@ -316,7 +319,7 @@ Connection::Prepared Connection::prepare(ServerContext& context, Target target,
       if (abandoned) break;
       auto stream = engine.submit(std::move(request), [wake] { (*wake)(); });
       if (!stream) {
-        prepared.error = to_http_error(stream.error());
+        prepared.error = to_http_error(in_terms_of(*route, std::move(stream).error()));
         prepared.streams.clear();
         break;
       }

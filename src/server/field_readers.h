@@ -68,12 +68,17 @@ Result<void> read_continue_final_message(const Json& value, RequestDraft& draft)
 Result<void> read_add_generation_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_template_kwargs(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
+Result<void> read_flat_tools(const Json& value, RequestDraft& draft);
+Result<void> read_flat_tool_choice(const Json& value, RequestDraft& draft);
 
 /// Token ids, none below 0; perhaps none at all. `param` is the place of the array.
 Result<std::vector<int32_t>> read_ids(const Json& value, const std::string& param);
 
 /// An integer >= 1.
 Result<int32_t> read_count_from_1(const Json& value, const std::string& param);
+
+/// {"type": "json_schema", "schema": ...}, and so on: a form whose members stand beside its type.
+Result<void> read_flat_format(const Json& value, const std::string& param, RequestDraft& draft);
 
 /// The assistant's turn that messages end with; begun where there is none.
 Message& assistant_turn(std::vector<Message>& messages);

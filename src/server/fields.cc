@@ -6,6 +6,29 @@
 namespace stoker {
 namespace {
 
+// What the engine calls a field that has another name in some place.
+struct OtherName {
+  FieldPlace place;
+  std::string_view engines;
+  std::string_view clients;
+};
+
+constexpr OtherName kOtherNames[] = {
+    {kInMessages, "reasoning_effort", "output_config.effort"},
+    {kInResponses, "messages", "input"},
+    {kInResponses, "max_tokens", "max_output_tokens"},
+    {kInResponses, "response_format", "text.format"},
+    {kInResponses, "reasoning_effort", "reasoning.effort"},
+};
+
+// What clients of a route call a field of the engine's.
+std::string clients_name(FieldPlace place, const std::string& field) {
+  for (const OtherName& name : kOtherNames) {
+    if (name.place == place && name.engines == field) return std::string(name.clients);
+  }
+  return field;
+}
+
 bool same_value(const Json& a, const Json& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
@@ -63,6 +86,8 @@ FieldPlace place_of(Route route) {
       return kInCompletions;
     case Route::kChat:
       return kInChat;
+    case Route::kResponses:
+      return kInResponses;
     case Route::kMessages:
     case Route::kCountTokens:
       break;
@@ -87,6 +112,14 @@ Result<void> read_field(const Field& field, const Json& value, RequestDraft& dra
                std::string(field.name) + ": not supported yet (" + field.comment + "); expected " +
                    neutral_values_text(field, "", " or ") + ", found " + describe(value),
                field.name};
+}
+
+Error in_terms_of(Route route, Error error) {
+  const std::string first = error.field.substr(0, error.field.find_first_of(".["));
+  const std::string name = clients_name(place_of(route), first);
+  if (error.message.rfind(first, 0) == 0) error.message.replace(0, first.size(), name);
+  error.field.replace(0, first.size(), name);
+  return error;
 }
 
 std::string request_fields_markdown() {

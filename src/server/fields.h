@@ -40,6 +40,7 @@ enum FieldPlace : unsigned {
   kInCompletions = 1,
   kInChat = 2,
   kInMessages = 4,
+  kInResponses = 8,
 };
 
 /// That of the members of a route's bodies.
@@ -67,6 +68,10 @@ const Field* find_field(FieldPlace place, std::string_view name);
 /// Null reads as absent. Errors: as FieldReader; kUnsupported for a value of an unsupported field
 /// that would change something.
 Result<void> read_field(const Field& field, const Json& value, RequestDraft& draft);
+
+/// An error whose field has the name of completions and chats, which the engine uses, as clients of
+/// that route know it.
+Error in_terms_of(Route route, Error error);
 
 /// The table as docs/server.md has it, in Markdown: completions and chat.
 std::string request_fields_markdown();

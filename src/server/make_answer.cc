@@ -4,6 +4,7 @@
 
 #include "server/anthropic_answer.h"
 #include "server/openai_answer.h"
+#include "server/responses_answer.h"
 
 namespace stoker {
 
@@ -13,6 +14,8 @@ std::unique_ptr<Answer> make_answer(const AnswerForm& form, const std::string& r
   switch (form.route) {
     case Route::kMessages:
       return std::make_unique<AnthropicAnswer>(form, request_id, std::move(streams));
+    case Route::kResponses:
+      return std::make_unique<ResponsesAnswer>(form, request_id, std::move(streams), engine);
     default:
       return std::make_unique<OpenAiAnswer>(form, request_id, std::move(streams), engine);
   }

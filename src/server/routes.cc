@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kMessagesPath = "/v1/messages";
+constexpr std::string_view kResponsePrefix = "/v1/responses/";
 
 // Tasks that other models have. Told apart from paths that mean nothing, so that clients see the
 // reason.
@@ -45,6 +46,7 @@ constexpr RouteRow kRoutes[] = {
     {"/v1/chat/completions", Target::kChat, Method::kPost, Access::kClients, true},
     {kMessagesPath, Target::kMessages, Method::kPost, Access::kClients, true},
     {"/v1/messages/count_tokens", Target::kCountTokens, Method::kPost, Access::kClients, true},
+    {"/v1/responses", Target::kResponses, Method::kPost, Access::kClients, true},
     {"/server_info", Target::kServerInfo, Method::kGet, Access::kAdmins, false},
     {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins, false},
     {"/pause", Target::kPause, Method::kPost, Access::kAdmins, false},
@@ -112,6 +114,8 @@ HttpError no_such_path(const HttpRequest& request) {
       std::any_of(std::begin(kOtherTasks), std::end(kOtherTasks),
                   [&](std::string_view task) { return starts_with(request.path, task); });
   if (is_other_task) return {404, "the served model does not support the task of " + path, "", ""};
+  if (starts_with(request.path, kResponsePrefix))
+    return {404, "there is no " + path + ": responses are not stored", "", ""};
   return {404, "there is no " + path + " here", "", ""};
 }
 

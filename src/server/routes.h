@@ -36,6 +36,7 @@ enum class Target {
   kChat,
   kMessages,
   kCountTokens,
+  kResponses,
   // For administrators.
   kServerInfo,
   kResetPrefixCache,

@@ -1,4 +1,5 @@
-// Reads `tools` and `tool_choice`.
+// Reads `tools` and `tool_choice`, each in two shapes: what describes a function stands in a member
+// of its own, as in chats, or beside the type, flat.
 #include <algorithm>
 #include <utility>
 
@@ -97,10 +98,33 @@ Result<void> read_tools(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_flat_tools(const Json& value, RequestDraft& draft) {
+  if (auto checked = check_tools(value); !checked) return checked;
+  std::vector<Tool>& tools = draft.chat.tools;
+  tools.clear();
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const Json& json = value.items()[i];
+    const std::string param = item_of("tools", i);
+    if (auto checked = check_function_type(json, param); !checked) return checked;
+    TRY_ASSIGN(Tool tool, tool_of(json, param));
+    if (auto checked = check_tool_name(tool, tools, param); !checked) return checked;
+    tools.push_back(std::move(tool));
+  }
+  return {};
+}
+
 Result<void> read_tool_choice(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return read_choice_word(value, draft);
   TRY_ASSIGN(const Json* function, function_of(value, "tool_choice"));
   TRY_ASSIGN(std::string name, required_string(*function, "name", "tool_choice.function"));
+  draft.chat.tool_choice = {ToolChoice::Kind::kNamed, std::move(name)};
+  return {};
+}
+
+Result<void> read_flat_tool_choice(const Json& value, RequestDraft& draft) {
+  if (!value.is_object()) return read_choice_word(value, draft);
+  if (auto checked = check_function_type(value, "tool_choice"); !checked) return checked;
+  TRY_ASSIGN(std::string name, required_string(value, "name", "tool_choice"));
   draft.chat.tool_choice = {ToolChoice::Kind::kNamed, std::move(name)};
   return {};
 }
