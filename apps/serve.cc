@@ -147,7 +147,7 @@ int serve_command(const Arguments& arguments) {
   OptionParser parser("serve",
                       "Answers over HTTP, with OpenAI's interfaces: /v1/completions, "
                       "/v1/chat/completions, /v1/responses, /v1/models, with Anthropic's: "
-                      "/v1/messages, and /tokenize, /health, /metrics.",
+                      "/v1/messages, and /inference/v1/generate, /tokenize, /health, /metrics.",
                       kServeExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--host", "ADDRESS", &options.server.host,

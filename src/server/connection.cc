@@ -46,6 +46,8 @@ std::optional<Route> route_of(Target target) {
       return Route::kMessages;
     case Target::kResponses:
       return Route::kResponses;
+    case Target::kGenerate:
+      return Route::kGenerate;
     default:
       return std::nullopt;
   }

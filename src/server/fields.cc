@@ -19,6 +19,7 @@ constexpr OtherName kOtherNames[] = {
     {kInResponses, "max_tokens", "max_output_tokens"},
     {kInResponses, "response_format", "text.format"},
     {kInResponses, "reasoning_effort", "reasoning.effort"},
+    {kInGenerate, "prompt", "token_ids"},
 };
 
 // What clients of a route call a field of the engine's.
@@ -26,7 +27,9 @@ std::string clients_name(FieldPlace place, const std::string& field) {
   for (const OtherName& name : kOtherNames) {
     if (name.place == place && name.engines == field) return std::string(name.clients);
   }
-  return field;
+  const bool is_inner = place == kInGenerate && find_field(kInSamplingParams, field) != nullptr &&
+                        find_field(kInGenerate, field) == nullptr;
+  return (is_inner ? "sampling_params." : "") + field;
 }
 
 bool same_value(const Json& a, const Json& b) {
@@ -88,6 +91,8 @@ FieldPlace place_of(Route route) {
       return kInChat;
     case Route::kResponses:
       return kInResponses;
+    case Route::kGenerate:
+      return kInGenerate;
     case Route::kMessages:
     case Route::kCountTokens:
       break;

@@ -41,6 +41,8 @@ enum FieldPlace : unsigned {
   kInChat = 2,
   kInMessages = 4,
   kInResponses = 8,
+  kInGenerate = 16,
+  kInSamplingParams = 32,  ///< of a body of kInGenerate
 };
 
 /// That of the members of a route's bodies.

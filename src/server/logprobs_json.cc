@@ -91,6 +91,13 @@ std::string LogprobsJson::take_content() {
   return out;
 }
 
+std::string LogprobsJson::entries_of(const Event& event) const {
+  std::string out;
+  for (size_t i = 0; i < event.details.size(); ++i)
+    append_entry(event.ids[i], event.details[i].logprobs, out);
+  return out;
+}
+
 double LogprobsJson::mean() const {
   if (num_tokens_ == 0) return std::numeric_limits<double>::lowest();
   return sum_ / static_cast<double>(num_tokens_);

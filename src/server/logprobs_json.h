@@ -35,6 +35,9 @@ class LogprobsJson {
   /// of the reasoning is dropped.
   std::string take_content();
 
+  /// The tokens of an event as such entries, whether their text is out or not, and hidden ones too.
+  std::string entries_of(const Event& event) const;
+
   /// The mean log-probability of all tokens so far, those without text included; the least number
   /// of none.
   double mean() const;

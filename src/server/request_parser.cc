@@ -26,6 +26,8 @@ const char* prompt_field(Route route) {
       return "prompt";
     case Route::kResponses:
       return "input";
+    case Route::kGenerate:
+      return "token_ids";
     default:
       return "messages";
   }
@@ -112,8 +114,11 @@ Result<void> combine_lengths(RequestDraft& draft) {
   Request& request = draft.request;
   if (draft.max_completion_tokens) request.max_tokens = draft.max_completion_tokens;
   if (request.max_tokens != 0) return {};
-  if (!parsed.form.echo)
-    return contradiction("max_tokens", "expected at least 1, or 0 with echo: true, found 0");
+  if (!parsed.form.echo) {
+    const bool has_echo = parsed.form.route == Route::kCompletions;
+    return contradiction("max_tokens", std::string("expected at least 1, ") +
+                                           (has_echo ? "or 0 with echo: true, " : "") + "found 0");
+  }
   if (request.min_tokens > 0)
     return contradiction("min_tokens", "expected at most max_tokens, which is 0, found " +
                                            std::to_string(request.min_tokens));
@@ -177,7 +182,8 @@ void build_requests(RequestDraft draft, ParsedRequest& parsed) {
     parsed.requests.push_back(std::move(request));
     return;
   }
-  if (!request.max_tokens) request.max_tokens = kDefaultCompletionTokens;
+  if (parsed.form.route == Route::kCompletions && !request.max_tokens)
+    request.max_tokens = kDefaultCompletionTokens;
   for (auto& prompt : draft.prompts) {
     Request one = request;
     std::visit([&one](auto& value) { one.prompt = std::move(value); }, prompt);

@@ -18,6 +18,7 @@ enum class Route {
   kMessages,     ///< Anthropic's
   kCountTokens,  ///< what it would read, with the same body; max_tokens may be absent
   kResponses,
+  kGenerate,  ///< token ids in, token ids out
 };
 
 /// In which shape a body wants its answer, and what is to be told. A plain value.

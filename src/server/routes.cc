@@ -47,6 +47,7 @@ constexpr RouteRow kRoutes[] = {
     {kMessagesPath, Target::kMessages, Method::kPost, Access::kClients, true},
     {"/v1/messages/count_tokens", Target::kCountTokens, Method::kPost, Access::kClients, true},
     {"/v1/responses", Target::kResponses, Method::kPost, Access::kClients, true},
+    {"/inference/v1/generate", Target::kGenerate, Method::kPost, Access::kClients, true},
     {"/server_info", Target::kServerInfo, Method::kGet, Access::kAdmins, false},
     {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins, false},
     {"/pause", Target::kPause, Method::kPost, Access::kAdmins, false},

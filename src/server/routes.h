@@ -37,6 +37,7 @@ enum class Target {
   kMessages,
   kCountTokens,
   kResponses,
+  kGenerate,
   // For administrators.
   kServerInfo,
   kResetPrefixCache,

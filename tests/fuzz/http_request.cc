@@ -1,7 +1,7 @@
-// Any bytes as a request. The first byte says what the rest is: 'c', 'm', 'a', 't' and 'r' the JSON
-// body of a completion, a chat, Anthropic's messages, the count of their tokens or a response of
-// OpenAI's newer interface, else raw HTTP, which must be understood in the same way whole and in
-// pieces.
+// Any bytes as a request. The first byte says what the rest is: 'c', 'm', 'a', 't', 'r' and 'g' the
+// JSON body of a completion, a chat, Anthropic's messages, the count of their tokens, a response of
+// OpenAI's newer interface or of token ids, else raw HTTP, which must be understood in the same way
+// whole and in pieces.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -139,6 +139,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'r':
       stoker::check_body(stoker::Route::kResponses, rest);
+      break;
+    case 'g':
+      stoker::check_body(stoker::Route::kGenerate, rest);
       break;
     default: {
       const size_t piece_bytes = 1 + data[0] % 7;
