@@ -234,6 +234,19 @@ TEST_F(AnthropicTest, FailuresHaveTheirShape) {
   }
 }
 
+// The engine calls fields as chats do.
+TEST_F(AnthropicTest, AFailureNamesTheFieldThatTheClientSent) {
+  start([](const Request&) {
+    Script script;
+    script.refusal = Error{ErrorCode::kUnsupported, "response_format: #/if: no", "response_format"};
+    return script;
+  });
+  EXPECT_EQ(
+      ask_for(R"(,"output_config":{"format":{"type":"json_schema","schema":{"if":{}}}})").body,
+      R"({"type":"error","error":{"type":"invalid_request_error",)"
+      R"("message":"output_config.format: #/if: no"}})");
+}
+
 TEST_F(AnthropicTest, WhatTheHeadRefusesHasTheShapeToo) {
   start(hello);
   HttpReply reply = ask(get("/v1/messages"));

@@ -76,6 +76,15 @@ Result<void> read_edit(const Json& edit, const std::string& param, RequestDraft&
   return {};
 }
 
+Result<void> read_schema_format(const Json& value, const std::string& param, RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value(param, "an object", value);
+  TRY_ASSIGN(const std::string type, required_string(value, "type", param));
+  if (type == "json_schema") return read_flat_format(value, param, draft);
+  return Error{ErrorCode::kInvalidArgument,
+               param + ".type: expected json_schema, found " + json_quote(type.substr(0, 40)),
+               param + ".type"};
+}
+
 }  // namespace
 
 Result<void> read_system(const Json& value, RequestDraft& draft) {
@@ -103,14 +112,20 @@ Result<void> read_thinking_config(const Json& value, RequestDraft& draft) {
 
 Result<void> read_output_config(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("output_config", "an object", value);
-  if (find_member(value, "format") != nullptr)
-    return not_supported("output_config.format", "structured output is");
+  if (const Json* format = find_member(value, "format")) {
+    if (auto read = read_schema_format(*format, "output_config.format", draft); !read) return read;
+  }
   if (find_member(value, "task_budget") != nullptr)
     return not_supported("output_config.task_budget", "budgets of tasks are");
   if (const Json* effort = find_member(value, "effort")) {
     TRY_ASSIGN(draft.chat.reasoning_effort, word_of(*effort, "output_config.effort", kEfforts));
   }
   return {};
+}
+
+// What was `output_config.format` before.
+Result<void> read_output_format(const Json& value, RequestDraft& draft) {
+  return read_schema_format(value, "output_format", draft);
 }
 
 Result<void> read_context_management(const Json& value, RequestDraft& draft) {

@@ -187,6 +187,19 @@ struct BadBody {
   const char* param;
 };
 
+TEST(AnthropicReader, TheFormOfAnAnswerIsASchema) {
+  const std::string format = R"({"type":"json_schema","schema":{"type":"object"}})";
+  for (const std::string& members : {R"("output_config":{"effort":"low","format":)" + format + "}",
+                                     "\"output_format\":" + format}) {
+    const auto parsed = parse_asking(members);
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    const Structure& structure = parsed->requests.front().structure;
+    EXPECT_EQ(structure.kind, Structure::Kind::kJsonSchema);
+    EXPECT_EQ(structure.text, R"({"type":"object"})");
+    EXPECT_TRUE(structure.is_shown);
+  }
+}
+
 const BadBody kBadBodies[] = {
     {R"("max_tokens":0)", "max_tokens"},
     {R"("max_tokens":null)", "max_tokens"},
@@ -213,7 +226,16 @@ const BadBody kBadBodies[] = {
     {R"("output_config":[])", "output_config"},
     {R"("output_config":{"effort":"none"})", "output_config.effort"},
     {R"("output_config":{"effort":50})", "output_config.effort"},
-    {R"("output_config":{"format":{"type":"json_schema","schema":{}}})", "output_config.format"},
+    {R"("output_config":{"format":[]})", "output_config.format"},
+    {R"("output_config":{"format":{}})", "output_config.format.type"},
+    {R"("output_config":{"format":{"type":"json_object"}})", "output_config.format.type"},
+    {R"("output_config":{"format":{"type":"json_schema"}})", "output_config.format.schema"},
+    {R"("output_config":{"format":{"type":"json_schema","schema":"{}"}})",
+     "output_config.format.schema"},
+    {R"("output_format":7)", "output_format"},
+    {R"("output_format":{"type":"text"})", "output_format.type"},
+    {R"("output_format":{"type":"json_schema","schema":{}},"output_config":{"format":{"type":"json_schema","schema":{}}})",
+     "output_config.format"},
     {R"("output_config":{"task_budget":{"type":"tokens","total":1}})", "output_config.task_budget"},
     {R"("context_management":[])", "context_management"},
     {R"("context_management":{"edits":{}})", "context_management.edits"},

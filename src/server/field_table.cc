@@ -224,9 +224,13 @@ constexpr Field kFields[] = {
     {"tool_choice", kInMessages, read_anthropic_tool_choice,
      "{type, name, disable_parallel_tool_use}",
      "`auto`, `any`, `tool` or `none`; `any` and `tool` only where thinking is off"},
-    {"output_config", kInMessages, read_output_config, "{effort}",
-     "`low`, `medium`, `high`, `xhigh` or `max`, where thinking is on; `format` and `task_budget` "
-     "are refused"},
+    {"output_config", kInMessages, read_output_config, "{effort, format}",
+     "effort: `low`, `medium`, `high`, `xhigh` or `max`, where thinking is on; format: {type: "
+     "json_schema, schema}, nothing else is chosen ([structured.md](structured.md)), and the "
+     "prompt "
+     "tells it; `task_budget` is refused"},
+    {"output_format", kInMessages, read_output_format, "{type: json_schema, schema}",
+     "as `output_config.format`"},
     {"context_management", kInMessages, read_context_management, "{edits}",
      "none, or `clear_thinking_20251015` with `keep: all`: old reasoning stays in the prompt"},
     {"metadata", kInMessages, read_metadata, "object", "has no effect"},
@@ -236,7 +240,6 @@ constexpr Field kFields[] = {
      "has no effect, on blocks and tools too: prefixes are cached by themselves"},
     {"container", kInMessages, nullptr, "[]", "a machine of the server's"},
     {"mcp_servers", kInMessages, nullptr, "[[]]", "tools of other servers"},
-    {"output_format", kInMessages, nullptr, "[]", "structured output"},
     {"speed", kInMessages, nullptr, R"(["standard"])", "faster answers at a price"},
     {"inference_geo", kInMessages, nullptr, "[]", "where it is computed"},
     {"compaction", kInMessages, nullptr, "[]", "a conversation that is summed up"},

@@ -14,6 +14,7 @@ struct OtherName {
 };
 
 constexpr OtherName kOtherNames[] = {
+    {kInMessages, "response_format", "output_config.format"},
     {kInMessages, "reasoning_effort", "output_config.effort"},
     {kInResponses, "messages", "input"},
     {kInResponses, "max_tokens", "max_output_tokens"},
