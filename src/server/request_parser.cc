@@ -191,25 +191,6 @@ void build_requests(RequestDraft draft, ParsedRequest& parsed) {
   }
 }
 
-Result<ParsedRequest> parse_body(Route route, const Json& body,
-                                 const std::vector<std::string>& model_names) {
-  if (!body.is_object()) return no_object(body);
-  RequestDraft draft;
-  draft.parsed.form.route = route;
-  if (auto read = read_members(body, draft); !read) return std::move(read).error();
-  if (auto found = resolve_model(model_names, draft.parsed.form.model); !found) {
-    return std::move(found).error();
-  }
-  if (draft.chat.messages.empty() && draft.prompts.empty()) return missing(prompt_field(route));
-  if (auto combined = combine(draft); !combined) return std::move(combined).error();
-  ParsedRequest parsed = std::move(draft.parsed);
-  if (route == Route::kResponses) {
-    TRY_ASSIGN(parsed.form.repeated, repeated_members(body));
-  }
-  build_requests(std::move(draft), parsed);
-  return parsed;
-}
-
 }  // namespace
 
 Result<ParsedRequest> parse_request(Route route, std::string_view body,
@@ -220,8 +201,21 @@ Result<ParsedRequest> parse_request(Route route, std::string_view body,
 
 Result<ParsedRequest> parse_request(Route route, const Json& body,
                                     const std::vector<std::string>& model_names) {
-  auto parsed = parse_body(route, body, model_names);
-  if (!parsed) return in_terms_of(route, std::move(parsed).error());
+  if (!body.is_object()) return no_object(body);
+  RequestDraft draft;
+  draft.parsed.form.route = route;
+  if (auto read = read_members(body, draft); !read) return std::move(read).error();
+  if (auto found = resolve_model(model_names, draft.parsed.form.model); !found) {
+    return std::move(found).error();
+  }
+  if (draft.chat.messages.empty() && draft.prompts.empty()) return missing(prompt_field(route));
+  if (auto combined = combine(draft); !combined)
+    return in_terms_of(route, std::move(combined).error());
+  ParsedRequest parsed = std::move(draft.parsed);
+  if (route == Route::kResponses) {
+    TRY_ASSIGN(parsed.form.repeated, repeated_members(body));
+  }
+  build_requests(std::move(draft), parsed);
   return parsed;
 }
 

@@ -166,6 +166,8 @@ const BadMembers kBadMembers[] = {
     {R"("max_output_tokens":0)", "max_output_tokens"},
     {R"("max_output_tokens":1.5)", "max_output_tokens"},
     {R"("temperature":-1)", "temperature"},
+    {R"("max_tokens":9)", "max_tokens"},
+    {R"("messages":[])", "messages"},
     {R"("stream":1)", "stream"},
     {R"("stream_options":{})", "stream_options"},
     {R"("previous_response_id":"resp_1")", "previous_response_id"},
