@@ -149,9 +149,10 @@ std::optional<int> read_serve_options(const Arguments& arguments, ServeOptions* 
   Drafted drafted;
   OptionParser parser(
       "serve",
-      "Answers over HTTP, with OpenAI's interface: /v1/completions, "
-      "/v1/chat/completions, /v1/models, /v1/batches, with Anthropic's: /v1/messages, and "
-      "/tokenize, /health, /metrics. Options of vLLM's serve that mean nothing here are taken "
+      "Answers over HTTP, with OpenAI's interfaces: /v1/completions, /v1/chat/completions, "
+      "/v1/responses, /v1/models, /v1/batches, with Anthropic's: /v1/messages, and "
+      "/inference/v1/generate, /tokenize, /health, /metrics. Options of vLLM's serve that mean "
+      "nothing here are taken "
       "too, or refused with the reason: docs/server.md has them.",
       kServeExamples);
   parser.positional("MODEL", &options->model, kModelHelp);

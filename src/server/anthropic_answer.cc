@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "server/answer_json.h"
 
 namespace stoker {
 namespace {
@@ -10,11 +11,6 @@ namespace {
 // What stands behind a block of thinking. Clients keep it and send it back; nothing reads it here.
 // Some drop blocks in which it is empty.
 constexpr const char* kSignature = "c3Rva2Vy";
-
-std::string named_event(const char* name, const std::string& members) {
-  return std::string("event: ") + name + "\ndata: {\"type\":\"" + name + "\"" +
-         (members.empty() ? "" : ",") + members + "}\n\n";
-}
 
 std::string thinking_json(const std::string& text, const char* signature) {
   return R"({"type":"thinking","thinking":)" + json_quote(text) + R"(,"signature":")" + signature +

@@ -157,11 +157,7 @@ TEST_F(AnthropicTest, WhyItStopped) {
 }
 
 TEST_F(AnthropicTest, AnAnswerWithoutText) {
-  start([](const Request&) {
-    Script script;
-    script.steps = {{finish_event(FinishReason::kStop, 1)}};
-    return script;
-  });
+  start(silent);
   EXPECT_THAT(ask_for().body, HasSubstr(R"("content":[],"stop_reason":"end_turn")"));
   EXPECT_THAT(ask_for(R"(,"stream":true)").body, Not(HasSubstr("content_block")));
 }
@@ -238,6 +234,19 @@ TEST_F(AnthropicTest, FailuresHaveTheirShape) {
   }
 }
 
+// The engine calls fields as chats do.
+TEST_F(AnthropicTest, AFailureNamesTheFieldThatTheClientSent) {
+  start([](const Request&) {
+    Script script;
+    script.refusal = Error{ErrorCode::kUnsupported, "response_format: #/if: no", "response_format"};
+    return script;
+  });
+  EXPECT_EQ(
+      ask_for(R"(,"output_config":{"format":{"type":"json_schema","schema":{"if":{}}}})").body,
+      R"({"type":"error","error":{"type":"invalid_request_error",)"
+      R"("message":"output_config.format: #/if: no"}})");
+}
+
 TEST_F(AnthropicTest, WhatTheHeadRefusesHasTheShapeToo) {
   start(hello);
   HttpReply reply = ask(get("/v1/messages"));
@@ -263,13 +272,7 @@ TEST_F(AnthropicTest, BeforeThereIsAnEngine) {
 }
 
 TEST_F(AnthropicTest, AFailureOfAStreamIsItsLastEvent) {
-  start([](const Request&) {
-    Script script;
-    Event end = finish_event(FinishReason::kError, 1);
-    end.finish->error = Error{ErrorCode::kInternal, "broke", ""};
-    script.steps = {{text_event("a")}, {end}};
-    return script;
-  });
+  start(broken);
   const HttpReply stream = ask_for(R"(,"stream":true)");
   EXPECT_EQ(stream.status, 200);
   EXPECT_THAT(stream.body, HasSubstr("\"text\":\"a\"}}\n\nevent: error\ndata: {\"type\":\"error\","

@@ -106,9 +106,7 @@ Result<void> read_assistant_block(const Json& block, const std::string& param, M
     if (!text.empty()) message.content.push_back(std::move(text));
   } else if (type == "thinking") {
     TRY_ASSIGN(const std::string thinking, required_string(block, "thinking", param));
-    if (!thinking.empty() && !message.reasoning_content.empty())
-      message.reasoning_content += "\n\n";
-    message.reasoning_content += thinking;
+    add_reasoning(thinking, message);
   } else if (type == "tool_use") {
     TRY_ASSIGN(ToolCall call, read_use(block, param));
     message.tool_calls.push_back(std::move(call));
@@ -121,10 +119,10 @@ Result<void> read_assistant_block(const Json& block, const std::string& param, M
 // Messages of the assistant that follow each other are one turn.
 Result<void> read_assistant_blocks(const Json& content, const std::string& param,
                                    std::vector<Message>& out) {
-  if (out.empty() || out.back().role != "assistant") out.push_back({"assistant", {}});
-  if (!content.as_string().empty()) out.back().content.push_back(content.as_string());
+  Message& turn = assistant_turn(out);
+  if (!content.as_string().empty()) turn.content.push_back(content.as_string());
   for (size_t i = 0; i < content.items().size(); ++i) {
-    if (auto read = read_assistant_block(content.items()[i], item_of(param, i), out.back()); !read)
+    if (auto read = read_assistant_block(content.items()[i], item_of(param, i), turn); !read)
       return read;
   }
   return {};

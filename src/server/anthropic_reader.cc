@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <string_view>
 
 #include "base/try.h"
@@ -14,24 +13,6 @@ namespace {
 constexpr std::string_view kThinkingTypes[] = {"enabled", "disabled", "adaptive"};
 constexpr std::string_view kDisplays[] = {"summarized", "omitted"};
 constexpr std::string_view kEfforts[] = {"low", "medium", "high", "xhigh", "max"};
-
-// A string that is one of some words.
-template <class Words>
-Result<std::string> word_of(const Json& value, const std::string& param, const Words& words) {
-  if (value.is_string() &&
-      std::find(std::begin(words), std::end(words), value.as_string()) != std::end(words)) {
-    return value.as_string();
-  }
-  std::string expected;
-  for (const std::string_view word : words) {
-    const bool is_last = word == *std::rbegin(words);
-    expected += (expected.empty() ? "" : is_last ? " or " : ", ") + std::string(word);
-  }
-  const std::string found =
-      value.is_string() ? json_quote(value.as_string().substr(0, 40)) : describe(value);
-  return Error{ErrorCode::kInvalidArgument, param + ": expected " + expected + ", found " + found,
-               param};
-}
 
 Result<void> check_positive(const Json& object, const char* name, const std::string& param) {
   const Json* value = find_member(object, name);
@@ -60,23 +41,6 @@ Result<void> check_tool_members(const Json& json, const std::string& param) {
   if (!is_direct)
     return not_supported(param + ".allowed_callers", "callers other than [\"direct\"] are");
   return {};
-}
-
-Result<void> check_tool_name(const Tool& tool, const std::vector<Tool>& before,
-                             const std::string& param) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
-  const bool is_known = std::any_of(before.begin(), before.end(),
-                                    [&](const Tool& other) { return other.name == tool.name; });
-  const bool is_good =
-      !tool.name.empty() && std::all_of(tool.name.begin(), tool.name.end(), is_allowed);
-  if (is_good && !is_known) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               param + ".name: expected letters, digits, _ and -, no two tools alike, found " +
-                   json_quote(tool.name.substr(0, 80)),
-               param + ".name"};
 }
 
 Result<Tool> read_anthropic_tool(const Json& json, const std::string& param) {
@@ -112,6 +76,15 @@ Result<void> read_edit(const Json& edit, const std::string& param, RequestDraft&
   return {};
 }
 
+Result<void> read_schema_format(const Json& value, const std::string& param, RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value(param, "an object", value);
+  TRY_ASSIGN(const std::string type, required_string(value, "type", param));
+  if (type == "json_schema") return read_flat_format(value, param, draft);
+  return Error{ErrorCode::kInvalidArgument,
+               param + ".type: expected json_schema, found " + json_quote(type.substr(0, 40)),
+               param + ".type"};
+}
+
 }  // namespace
 
 Result<void> read_system(const Json& value, RequestDraft& draft) {
@@ -120,11 +93,7 @@ Result<void> read_system(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_token_limit(const Json& value, RequestDraft& draft) {
-  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
-  const auto number = value.as_int();
-  if (!number || *number < 1 || *number > kMost)
-    return wrong_value("max_tokens", "an integer from 1 to " + std::to_string(kMost), value);
-  draft.request.max_tokens = static_cast<int32_t>(*number);
+  TRY_ASSIGN(draft.request.max_tokens, read_count_from_1(value, "max_tokens"));
   return {};
 }
 
@@ -143,14 +112,20 @@ Result<void> read_thinking_config(const Json& value, RequestDraft& draft) {
 
 Result<void> read_output_config(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("output_config", "an object", value);
-  if (find_member(value, "format") != nullptr)
-    return not_supported("output_config.format", "structured output is");
+  if (const Json* format = find_member(value, "format")) {
+    if (auto read = read_schema_format(*format, "output_config.format", draft); !read) return read;
+  }
   if (find_member(value, "task_budget") != nullptr)
     return not_supported("output_config.task_budget", "budgets of tasks are");
   if (const Json* effort = find_member(value, "effort")) {
     TRY_ASSIGN(draft.chat.reasoning_effort, word_of(*effort, "output_config.effort", kEfforts));
   }
   return {};
+}
+
+// What was `output_config.format` before.
+Result<void> read_output_format(const Json& value, RequestDraft& draft) {
+  return read_schema_format(value, "output_format", draft);
 }
 
 Result<void> read_context_management(const Json& value, RequestDraft& draft) {

@@ -10,12 +10,13 @@
 
 namespace stoker {
 
-// Each is a FieldReader; its row in fields.cc says what it takes.
+// Each is a FieldReader; its row in field_table.cc says what it takes.
 Result<void> read_anthropic_messages(const Json& value, RequestDraft& draft);
 Result<void> read_system(const Json& value, RequestDraft& draft);
 Result<void> read_token_limit(const Json& value, RequestDraft& draft);
 Result<void> read_thinking_config(const Json& value, RequestDraft& draft);
 Result<void> read_output_config(const Json& value, RequestDraft& draft);
+Result<void> read_output_format(const Json& value, RequestDraft& draft);
 Result<void> read_context_management(const Json& value, RequestDraft& draft);
 Result<void> read_anthropic_tools(const Json& value, RequestDraft& draft);
 Result<void> read_anthropic_tool_choice(const Json& value, RequestDraft& draft);

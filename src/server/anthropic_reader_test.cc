@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mapped_file.h"
+#include "server/turn_lines.h"
 
 namespace stoker {
 namespace {
@@ -33,21 +34,6 @@ ChatPrompt prompt_of(const std::string& messages, const std::string& members = "
   return std::get<ChatPrompt>(parsed->requests.front().prompt);
 }
 
-// A message in short: role, content, [reasoning], (calls) and <the id that it answers>.
-std::vector<std::string> lines_of(const ChatPrompt& prompt) {
-  std::vector<std::string> lines;
-  for (const Message& message : prompt.messages) {
-    std::string line = message.role;
-    for (const std::string& text : message.content) line += " " + text;
-    if (!message.reasoning_content.empty()) line += " [" + message.reasoning_content + "]";
-    for (const ToolCall& call : message.tool_calls)
-      line += " (" + call.id + " " + call.name + " " + call.arguments + ")";
-    if (!message.tool_call_id.empty()) line += " <" + message.tool_call_id + ">";
-    lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
 TEST(AnthropicReader, FieldsReachTheRequest) {
   const auto parsed = parse_asking(
       R"("model":"demo","temperature":0.5,"top_p":0.9,"top_k":40,"stream":true,)"
@@ -67,18 +53,18 @@ TEST(AnthropicReader, FieldsReachTheRequest) {
 }
 
 TEST(AnthropicReader, TheSystemPromptStandsInFrontWhereverItsFieldIs) {
-  EXPECT_THAT(lines_of(prompt_of(kQuestion, R"("system":"Be terse.")")),
+  EXPECT_THAT(turn_lines(prompt_of(kQuestion, R"("system":"Be terse.")")),
               ElementsAre("system Be terse.", "user q"));
   EXPECT_THAT(
-      lines_of(prompt_of(
+      turn_lines(prompt_of(
           kQuestion,
           R"("system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b"}])")),
       ElementsAre("system a b", "user q"));
-  EXPECT_THAT(lines_of(prompt_of(kQuestion, R"("system":[])")), ElementsAre("user q"));
+  EXPECT_THAT(turn_lines(prompt_of(kQuestion, R"("system":[])")), ElementsAre("user q"));
   const auto parsed =
       parse_body(R"("system":"s","max_tokens":1,"messages":)" + std::string(kQuestion));
   ASSERT_TRUE(parsed.has_value());
-  EXPECT_THAT(lines_of(std::get<ChatPrompt>(parsed->requests.front().prompt)),
+  EXPECT_THAT(turn_lines(std::get<ChatPrompt>(parsed->requests.front().prompt)),
               ElementsAre("system s", "user q"));
 }
 
@@ -98,7 +84,7 @@ TEST(AnthropicReader, BlocksBecomeMessages) {
         {"type": "tool_result", "tool_use_id": "t3"},
         {"type": "text", "text": "and?"}]},
       {"role": "system", "content": "In French."}])");
-  EXPECT_THAT(lines_of(prompt),
+  EXPECT_THAT(turn_lines(prompt),
               ElementsAre("user a b",
                           R"(assistant Well, [hm] (t1 tide {"at":"Hull","n":1.50}) (t2 now {}))",
                           "tool 12:00 <t2>", "tool 3.1 m <t1>", "tool <t3>", "user and?",
@@ -107,7 +93,7 @@ TEST(AnthropicReader, BlocksBecomeMessages) {
 }
 
 TEST(AnthropicReader, MessagesOfTheAssistantInARowAreOneTurn) {
-  EXPECT_THAT(lines_of(prompt_of(R"([
+  EXPECT_THAT(turn_lines(prompt_of(R"([
       {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},
       {"role": "assistant", "content": [{"type": "thinking", "thinking": "b"}, {"type": "thinking", "thinking": "c"},
                                         {"type": "text", "text": ""}, {"type": "text", "text": "d"}]},
@@ -117,7 +103,7 @@ TEST(AnthropicReader, MessagesOfTheAssistantInARowAreOneTurn) {
 
 TEST(AnthropicReader, AFailedToolIsToldAsOne) {
   const auto result_of = [](const std::string& members) {
-    return lines_of(
+    return turn_lines(
         prompt_of(R"([{"role":"user","content":[{"type":"tool_result","tool_use_id":"t",)" +
                   members + "}]}]"))[0];
   };
@@ -201,6 +187,19 @@ struct BadBody {
   const char* param;
 };
 
+TEST(AnthropicReader, TheFormOfAnAnswerIsASchema) {
+  const std::string format = R"({"type":"json_schema","schema":{"type":"object"}})";
+  for (const std::string& members : {R"("output_config":{"effort":"low","format":)" + format + "}",
+                                     "\"output_format\":" + format}) {
+    const auto parsed = parse_asking(members);
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    const Structure& structure = parsed->requests.front().structure;
+    EXPECT_EQ(structure.kind, Structure::Kind::kJsonSchema);
+    EXPECT_EQ(structure.text, R"({"type":"object"})");
+    EXPECT_TRUE(structure.is_shown);
+  }
+}
+
 const BadBody kBadBodies[] = {
     {R"("max_tokens":0)", "max_tokens"},
     {R"("max_tokens":null)", "max_tokens"},
@@ -227,7 +226,16 @@ const BadBody kBadBodies[] = {
     {R"("output_config":[])", "output_config"},
     {R"("output_config":{"effort":"none"})", "output_config.effort"},
     {R"("output_config":{"effort":50})", "output_config.effort"},
-    {R"("output_config":{"format":{"type":"json_schema","schema":{}}})", "output_config.format"},
+    {R"("output_config":{"format":[]})", "output_config.format"},
+    {R"("output_config":{"format":{}})", "output_config.format.type"},
+    {R"("output_config":{"format":{"type":"json_object"}})", "output_config.format.type"},
+    {R"("output_config":{"format":{"type":"json_schema"}})", "output_config.format.schema"},
+    {R"("output_config":{"format":{"type":"json_schema","schema":"{}"}})",
+     "output_config.format.schema"},
+    {R"("output_format":7)", "output_format"},
+    {R"("output_format":{"type":"text"})", "output_format.type"},
+    {R"("output_format":{"type":"json_schema","schema":{}},"output_config":{"format":{"type":"json_schema","schema":{}}})",
+     "output_config.format"},
     {R"("output_config":{"task_budget":{"type":"tokens","total":1}})", "output_config.task_budget"},
     {R"("context_management":[])", "context_management"},
     {R"("context_management":{"edits":{}})", "context_management.edits"},
@@ -347,17 +355,17 @@ TEST(AnthropicReader, ImagesAndDocumentsAreRefusedInWords) {
 // ---- The table
 
 TEST(AnthropicFields, NamesAreThereOnce) {
-  for (const Route route : {Route::kMessages, Route::kCountTokens}) {
-    for (const Field& field : request_fields())
-      EXPECT_EQ(find_field(route, field.name) == &field, field.in_messages) << field.name;
-  }
+  EXPECT_EQ(place_of(Route::kMessages), place_of(Route::kCountTokens));
+  for (const Field& field : request_fields())
+    EXPECT_EQ(find_field(kInMessages, field.name) == &field, field.is_in(kInMessages))
+        << field.name;
 }
 
 // Null and what changes nothing read as absent; all else of what is not supported is refused.
 TEST(AnthropicFields, WhatIsNotSupportedIsRefusedByName) {
   for (const Field& field : request_fields()) {
     const std::string name = field.name;
-    if (!field.in_messages || name == "messages" || name == "max_tokens") continue;
+    if (!field.is_in(kInMessages) || name == "messages" || name == "max_tokens") continue;
     EXPECT_TRUE(parse_asking("\"" + name + "\":null").has_value()) << name;
     if (field.read != nullptr) continue;
     const auto parsed = parse_asking("\"" + name + "\":{\"x\":[3]}");
@@ -371,9 +379,9 @@ TEST(AnthropicFields, WhatIsNotSupportedIsRefusedByName) {
 TEST(AnthropicFields, TheDocumentHasTheTable) {
   const auto document = read_file(STOKER_SOURCE_DIR "/docs/server.md", 1 << 20);
   ASSERT_TRUE(document.has_value()) << document.error().message;
-  EXPECT_NE(document->find("\n" + messages_fields_markdown() + "\n"), std::string::npos)
+  EXPECT_NE(document->find("\n" + fields_markdown(kInMessages) + "\n"), std::string::npos)
       << "docs/server.md: expected this table:\n"
-      << messages_fields_markdown();
+      << fields_markdown(kInMessages);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/anthropic_answer.h"
-#include "server/openai_answer.h"
+#include "server/fields.h"
+#include "server/make_answer.h"
 #include "server/plain_routes.h"
 #include "server/routes.h"
 #include "server/storage_exchange.h"
@@ -45,6 +45,10 @@ std::optional<Route> route_of(Target target) {
       return Route::kChat;
     case Target::kMessages:
       return Route::kMessages;
+    case Target::kResponses:
+      return Route::kResponses;
+    case Target::kGenerate:
+      return Route::kGenerate;
     default:
       return std::nullopt;
   }
@@ -56,15 +60,6 @@ Result<std::string> answer_at_once(Target target, const Engine& engine, std::str
   if (target == Target::kTokenize) return tokenize_answer(engine, body, names);
   if (target == Target::kDetokenize) return detokenize_answer(engine, body, names);
   return count_tokens_answer(engine, body, names);
-}
-
-// In the shape of the route.
-std::unique_ptr<Answer> answer_of(const AnswerForm& form, const std::string& request_id,
-                                  std::vector<std::unique_ptr<Stream>> streams,
-                                  const Engine& engine) {
-  if (form.route == Route::kMessages)
-    return std::make_unique<AnthropicAnswer>(form, request_id, std::move(streams));
-  return std::make_unique<OpenAiAnswer>(form, request_id, std::move(streams), engine);
 }
 
 }  // namespace
@@ -332,7 +327,7 @@ Connection::Prepared Connection::prepare(ServerContext& context, Target target,
       if (abandoned) break;
       auto stream = engine.submit(std::move(request), [wake] { wake->ring(); });
       if (!stream) {
-        prepared.error = to_http_error(stream.error());
+        prepared.error = to_http_error(in_terms_of(*route, std::move(stream).error()));
         prepared.streams.clear();
         break;
       }
@@ -368,7 +363,7 @@ void Connection::on_prepared(Prepared prepared) {
 void Connection::begin_answer(Prepared prepared) {
   const ParsedRequest& parsed = prepared.parsed;
   for (const auto& stream : prepared.streams) context_.metrics.count_choices(stream->num_choices());
-  answer_ = answer_of(parsed.form, request_id_, std::move(prepared.streams), *context_.engine);
+  answer_ = make_answer(parsed.form, request_id_, std::move(prepared.streams), *context_.engine);
   is_streaming_ = parsed.form.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;

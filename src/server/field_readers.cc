@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr size_t kMaxPrompts = 2048;
-constexpr size_t kMaxShownValueBytes = 40;  // of a value in a message
+constexpr size_t kMaxShownKeyBytes = 40;
 
 Result<bool> bool_of(const Json& value, const std::string& param) {
   if (!value.is_bool()) return wrong_value(param, "a boolean", value);
@@ -48,18 +48,6 @@ Result<int32_t> count_of(const Json& value, const std::string& param, int32_t le
   return count;
 }
 
-Result<std::vector<int32_t>> ids_of(const Json& value, const std::string& param) {
-  if (!value.is_array()) return wrong_value(param, "an array of token ids", value);
-  std::vector<int32_t> ids;
-  ids.reserve(value.items().size());
-  for (size_t i = 0; i < value.items().size(); ++i) {
-    const Json& item = value.items()[i];
-    TRY_ASSIGN(const int32_t id, int_of(item, item_of(param, i), 0, "a token id"));
-    ids.push_back(id);
-  }
-  return ids;
-}
-
 // A name, or a number in decimal.
 Result<std::string> effort_of(const Json& value, const std::string& param) {
   if (value.is_string()) return value.as_string();
@@ -92,58 +80,20 @@ bool is_ids(const Json& value) {
 
 }  // namespace
 
-std::string describe(const Json& value) {
-  if (!value.is_number() && !value.is_bool()) return value.kind_name();
-  const std::string text = value.dump();
-  return text.size() <= kMaxShownValueBytes ? text : text.substr(0, kMaxShownValueBytes) + "...";
+Result<std::vector<int32_t>> read_ids(const Json& value, const std::string& param) {
+  if (!value.is_array()) return wrong_value(param, "an array of token ids", value);
+  std::vector<int32_t> ids;
+  ids.reserve(value.items().size());
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const Json& item = value.items()[i];
+    TRY_ASSIGN(const int32_t id, int_of(item, item_of(param, i), 0, "a token id"));
+    ids.push_back(id);
+  }
+  return ids;
 }
 
-std::string item_of(const std::string& param, size_t index) {
-  return param + "[" + std::to_string(index) + "]";
-}
-
-const Json* find_member(const Json& object, const char* name) {
-  const Json* value = object.find(name);
-  return value == nullptr || value->is_null() ? nullptr : value;
-}
-
-Result<std::string> required_string(const Json& object, const char* name,
-                                    const std::string& param) {
-  const Json* value = object.find(name);
-  if (value != nullptr && value->is_string()) return value->as_string();
-  return wrong_value(param + "." + name, "a string", value == nullptr ? Json() : *value);
-}
-
-Result<std::optional<std::string>> optional_string(const Json& object, const char* name,
-                                                   const std::string& param) {
-  const Json* value = find_member(object, name);
-  if (value == nullptr) return std::optional<std::string>();
-  if (!value->is_string()) return wrong_value(param + "." + name, "a string", *value);
-  return std::optional(value->as_string());
-}
-
-Result<const Json*> required_object(const Json& object, const char* name,
-                                    const std::string& param) {
-  const Json* value = object.find(name);
-  if (value != nullptr && value->is_object()) return value;
-  return wrong_value(param + "." + name, "an object", value == nullptr ? Json() : *value);
-}
-
-Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
-                                          const std::string& param) {
-  const Json* value = find_member(object, name);
-  if (value == nullptr) return std::optional<bool>();
-  if (!value->is_bool()) return wrong_value(param + "." + name, "a boolean", *value);
-  return std::optional(value->as_bool());
-}
-
-Error wrong_value(const std::string& param, const std::string& expected, const Json& found) {
-  return {ErrorCode::kInvalidArgument,
-          param + ": expected " + expected + ", found " + describe(found), param};
-}
-
-Error not_supported(const std::string& param, const std::string& what) {
-  return {ErrorCode::kUnsupported, param + ": " + what + " not supported yet", param};
+Result<int32_t> read_count_from_1(const Json& value, const std::string& param) {
+  return int_of(value, param, 1, "an integer from 1 to 2147483647");
 }
 
 Result<void> read_model(const Json& value, RequestDraft& draft) {
@@ -160,7 +110,7 @@ Result<void> read_prompt(const Json& value, RequestDraft& draft) {
   }
   if (!value.is_array() || value.items().empty()) return wrong_value("prompt", expected, value);
   if (is_ids(value)) {
-    TRY_ASSIGN(auto ids, ids_of(value, "prompt"));
+    TRY_ASSIGN(auto ids, read_ids(value, "prompt"));
     draft.prompts = {TokenPrompt{std::move(ids)}};
     return {};
   }
@@ -176,7 +126,7 @@ Result<void> read_prompt(const Json& value, RequestDraft& draft) {
     if (item.is_string()) {
       draft.prompts.emplace_back(TextPrompt{item.as_string()});
     } else if (is_ids(item)) {
-      TRY_ASSIGN(auto ids, ids_of(item, item_of("prompt", i)));
+      TRY_ASSIGN(auto ids, read_ids(item, item_of("prompt", i)));
       draft.prompts.emplace_back(TokenPrompt{std::move(ids)});
     } else {
       return wrong_value(item_of("prompt", i), "a string or an array of token ids", item);
@@ -195,8 +145,7 @@ Result<void> read_max_tokens(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_max_completion_tokens(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.max_completion_tokens,
-             int_of(value, "max_completion_tokens", 1, "an integer from 1 to 2147483647"));
+  TRY_ASSIGN(draft.max_completion_tokens, read_count_from_1(value, "max_completion_tokens"));
   return {};
 }
 
@@ -250,14 +199,14 @@ Result<void> read_repetition_penalty(const Json& value, RequestDraft& draft) {
 Result<void> read_logit_bias(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("logit_bias", "an object", value);
   for (const auto& [key, bias] : value.members()) {
-    const std::string param = "logit_bias." + key.substr(0, kMaxShownValueBytes);
+    const std::string param = "logit_bias." + key.substr(0, kMaxShownKeyBytes);
     int32_t id = 0;
     const char* end = key.data() + key.size();
     const auto [stop, code] = std::from_chars(key.data(), end, id);
     if (code != std::errc() || stop != end || id < 0) {
       return Error{ErrorCode::kInvalidArgument,
                    param + ": expected a token id as key, found " +
-                       json_quote(key.substr(0, kMaxShownValueBytes)),
+                       json_quote(key.substr(0, kMaxShownKeyBytes)),
                    param};
     }
     TRY_ASSIGN(draft.request.sampling.logit_bias[id],
@@ -267,13 +216,13 @@ Result<void> read_logit_bias(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_allowed_token_ids(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.request.sampling.allowed_token_ids, ids_of(value, "allowed_token_ids"));
+  TRY_ASSIGN(draft.request.sampling.allowed_token_ids, read_ids(value, "allowed_token_ids"));
   if (!draft.request.sampling.allowed_token_ids.empty()) return {};
   return wrong_value("allowed_token_ids", "at least one token id", value);
 }
 
 Result<void> read_banned_token_ids(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.request.sampling.banned_token_ids, ids_of(value, "banned_token_ids"));
+  TRY_ASSIGN(draft.request.sampling.banned_token_ids, read_ids(value, "banned_token_ids"));
   return {};
 }
 
@@ -313,7 +262,7 @@ Result<void> read_include_stop(const Json& value, RequestDraft& draft) {
 }
 
 Result<void> read_stop_token_ids(const Json& value, RequestDraft& draft) {
-  TRY_ASSIGN(draft.request.stop_token_ids, ids_of(value, "stop_token_ids"));
+  TRY_ASSIGN(draft.request.stop_token_ids, read_ids(value, "stop_token_ids"));
   return {};
 }
 

@@ -2,11 +2,15 @@
 // place.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "server/fields.h"
+#include "server/member_readers.h"
 
 namespace stoker {
 
-// Each is a FieldReader; its row in fields.cc says what it takes.
+// Each is a FieldReader; its row in field_table.cc says what it takes.
 Result<void> read_model(const Json& value, RequestDraft& draft);
 Result<void> read_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_messages(const Json& value, RequestDraft& draft);
@@ -64,37 +68,30 @@ Result<void> read_continue_final_message(const Json& value, RequestDraft& draft)
 Result<void> read_add_generation_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_template_kwargs(const Json& value, RequestDraft& draft);
 Result<void> read_reasoning_effort(const Json& value, RequestDraft& draft);
+Result<void> read_flat_tools(const Json& value, RequestDraft& draft);
+Result<void> read_flat_tool_choice(const Json& value, RequestDraft& draft);
+
+/// Token ids, none below 0; perhaps none at all. `param` is the place of the array.
+Result<std::vector<int32_t>> read_ids(const Json& value, const std::string& param);
+
+/// An integer >= 1.
+Result<int32_t> read_count_from_1(const Json& value, const std::string& param);
+
+/// {"type": "json_schema", "schema": ...}, and so on: a form whose members stand beside its type.
+Result<void> read_flat_format(const Json& value, const std::string& param, RequestDraft& draft);
+
+/// The assistant's turn that messages end with; begun where there is none.
+Message& assistant_turn(std::vector<Message>& messages);
+
+/// Appends old reasoning to that of a turn.
+void add_reasoning(const std::string& text, Message& turn);
+
+/// What is wrong with the name of a tool, which is at `param`: its letters, or that one before has
+/// it.
+Result<void> check_tool_name(const Tool& tool, const std::vector<Tool>& before,
+                             const std::string& param);
 
 /// What is wrong with `tools` as a whole: that it is no array, or has more than a request may have.
 Result<void> check_tools(const Json& value);
-
-/// "param[index]": the place of an item.
-std::string item_of(const std::string& param, size_t index);
-
-/// The member of that name, or null where it is absent or null.
-const Json* find_member(const Json& object, const char* name);
-
-/// A member that must be a string. `param` is the place of the object.
-Result<std::string> required_string(const Json& object, const char* name, const std::string& param);
-
-/// A member that is a string, absent or null. `param` is the place of the object.
-Result<std::optional<std::string>> optional_string(const Json& object, const char* name,
-                                                   const std::string& param);
-
-/// A member that must be an object. `param` is the place of the object that has it.
-Result<const Json*> required_object(const Json& object, const char* name, const std::string& param);
-
-/// A member that is a boolean, absent or null. `param` is the place of the object.
-Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
-                                          const std::string& param);
-
-/// A wrong value: "<param>: expected <expected>, found <what it is>".
-Error wrong_value(const std::string& param, const std::string& expected, const Json& found);
-
-/// Something known but not built: "<param>: <what> not supported yet".
-Error not_supported(const std::string& param, const std::string& what);
-
-/// A short description of a value for an error: its kind, and small scalars themselves.
-std::string describe(const Json& value);
 
 }  // namespace stoker

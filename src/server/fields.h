@@ -1,5 +1,5 @@
 // The table of the fields of a request body: what each takes, and which are known but not built.
-// The parser, its refusals and docs/server.md are made from it.
+// The parser, its refusals and docs/server.md are made from it. Its rows are in field_table.cc.
 #pragma once
 
 #include <optional>
@@ -35,33 +35,50 @@ struct RequestDraft {
 /// kUnsupported, with the field.
 using FieldReader = Result<void> (*)(const Json& value, RequestDraft& draft);
 
+/// Where a field may stand.
+enum FieldPlace : unsigned {
+  kInCompletions = 1,
+  kInChat = 2,
+  kInMessages = 4,
+  kInResponses = 8,
+  kInGenerate = 16,
+  kInSamplingParams = 32,  ///< of a body of kInGenerate
+};
+
+/// That of the members of a route's bodies.
+FieldPlace place_of(Route route);
+
 /// One field of the table.
 struct Field {
   const char* name;
-  bool in_completions;
-  bool in_chat;
+  unsigned places;      ///< of FieldPlace
   FieldReader read;     ///< null: not supported
   const char* values;   ///< supported: what it takes, for people. Else: the values that change
                         ///< nothing, as a JSON array, apart from null
   const char* comment;  ///< for people: what it does, or what it would do
-  bool in_messages = false;
+
+  bool is_in(FieldPlace place) const { return (places & place) != 0; }
 };
 
 /// All rows, in the order of docs/server.md.
 std::span<const Field> request_fields();
 
-/// The row of that name on that route, or null.
-const Field* find_field(Route route, std::string_view name);
+/// The row of that name in that place, or null.
+const Field* find_field(FieldPlace place, std::string_view name);
 
 /// Reads one member of a body: through its row's reader, or by comparing with what changes nothing.
 /// Null reads as absent. Errors: as FieldReader; kUnsupported for a value of an unsupported field
 /// that would change something.
 Result<void> read_field(const Field& field, const Json& value, RequestDraft& draft);
 
+/// An error whose field has the name of completions and chats, which the engine uses, as clients of
+/// that route know it.
+Error in_terms_of(Route route, Error error);
+
 /// The table as docs/server.md has it, in Markdown: completions and chat.
 std::string request_fields_markdown();
 
-/// The same of /v1/messages.
-std::string messages_fields_markdown();
+/// The same of one place alone.
+std::string fields_markdown(FieldPlace place);
 
 }  // namespace stoker

@@ -82,6 +82,22 @@ std::string LogprobsJson::take(bool is_whole) {
   return route_ == Route::kChat ? chat_json(tokens) : completions_json(tokens);
 }
 
+std::string LogprobsJson::take_content() {
+  std::string out;
+  for (const Token& token : std::exchange(shown_, {})) {
+    if (token.detail.part == TokenPart::kContent)
+      append_entry(token.id, token.detail.logprobs, out);
+  }
+  return out;
+}
+
+std::string LogprobsJson::entries_of(const Event& event) const {
+  std::string out;
+  for (size_t i = 0; i < event.details.size(); ++i)
+    append_entry(event.ids[i], event.details[i].logprobs, out);
+  return out;
+}
+
 double LogprobsJson::mean() const {
   if (num_tokens_ == 0) return std::numeric_limits<double>::lowest();
   return sum_ / static_cast<double>(num_tokens_);
@@ -99,16 +115,21 @@ std::string LogprobsJson::chat_entry(const TokenLogprob& token) const {
          list(bytes, [](char byte) { return std::to_string(static_cast<uint8_t>(byte)); });
 }
 
+void LogprobsJson::append_entry(int32_t id, const PositionLogprobs& logprobs,
+                                std::string& out) const {
+  if (!out.empty()) out += ",";
+  out +=
+      "{" + chat_entry({id, logprobs.logprob}) + ",\"top_logprobs\":" +
+      list(logprobs.top, [this](const TokenLogprob& top) { return "{" + chat_entry(top) + "}"; }) +
+      "}";
+}
+
 std::string LogprobsJson::chat_json(const std::vector<Token>& tokens) const {
   std::string content;
   std::string reasoning;
   for (const Token& token : tokens) {
-    std::string& out = token.detail.part == TokenPart::kReasoning ? reasoning : content;
-    if (!out.empty()) out += ",";
-    out += "{" + chat_entry({token.id, token.detail.logprobs.logprob}) + ",\"top_logprobs\":" +
-           list(token.detail.logprobs.top,
-                [this](const TokenLogprob& top) { return "{" + chat_entry(top) + "}"; }) +
-           "}";
+    append_entry(token.id, token.detail.logprobs,
+                 token.detail.part == TokenPart::kReasoning ? reasoning : content);
   }
   return "{\"content\":[" + content + "]," +
          (reasoning.empty() ? "" : "\"reasoning_content\":[" + reasoning + "],") +

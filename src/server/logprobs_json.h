@@ -31,6 +31,13 @@ class LogprobsJson {
   /// "reasoning_content" where there is some. Completions: {"tokens": [...], ...}.
   std::string take(bool is_whole);
 
+  /// The same, as entries of a chat's "content", separated by commas; of none empty. What is known
+  /// of the reasoning is dropped.
+  std::string take_content();
+
+  /// The tokens of an event as such entries, whether their text is out or not, and hidden ones too.
+  std::string entries_of(const Event& event) const;
+
   /// The mean log-probability of all tokens so far, those without text included; the least number
   /// of none.
   double mean() const;
@@ -43,6 +50,7 @@ class LogprobsJson {
   };
 
   std::string chat_json(const std::vector<Token>& tokens) const;
+  void append_entry(int32_t id, const PositionLogprobs& logprobs, std::string& out) const;
   std::string completions_json(const std::vector<Token>& tokens) const;
   std::string chat_entry(const TokenLogprob& token) const;
 

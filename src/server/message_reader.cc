@@ -125,6 +125,17 @@ Result<Message> read_message(const Json& json, const std::string& param) {
 
 }  // namespace
 
+Message& assistant_turn(std::vector<Message>& messages) {
+  if (messages.empty() || messages.back().role != "assistant")
+    messages.push_back({"assistant", {}});
+  return messages.back();
+}
+
+void add_reasoning(const std::string& text, Message& turn) {
+  if (!text.empty() && !turn.reasoning_content.empty()) turn.reasoning_content += "\n\n";
+  turn.reasoning_content += text;
+}
+
 Result<void> read_messages(const Json& value, RequestDraft& draft) {
   if (!value.is_array() || value.items().empty()) {
     return wrong_value("messages", "an array of at least one message", value);

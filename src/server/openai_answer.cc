@@ -4,33 +4,13 @@
 #include <utility>
 
 #include "base/json.h"
+#include "server/answer_json.h"
 #include "server/identity.h"
 #include "server/logprobs_json.h"
 #include "stoker/version.h"
 
 namespace stoker {
 namespace {
-
-constexpr const char* kDone = "data: [DONE]\n\n";
-
-// Told as the signed number that, sent back as `seed`, gives the same answer.
-std::string seed_json(uint64_t seed) {
-  return std::to_string(static_cast<int64_t>(seed));
-}
-
-std::string ids_json(const std::vector<int32_t>& ids) {
-  std::string out = "[";
-  for (const int32_t id : ids) {
-    if (out.size() > 1) out += ",";
-    out += std::to_string(id);
-  }
-  return out + "]";
-}
-
-// What parse_receipt reads is JSON already.
-std::string receipt_member(const Finish& finish) {
-  return finish.receipt.empty() ? "" : ",\"receipt\":" + finish.receipt;
-}
 
 const char* object_name(const AnswerForm& form) {
   if (form.route == Route::kCompletions) return "text_completion";
@@ -55,22 +35,6 @@ struct OpenAiAnswer::ToldChoice {
 
 std::string system_fingerprint() {
   return std::string("stoker-") + version();
-}
-
-std::string usage_json(const Usage& usage, bool is_whole) {
-  const int64_t total = int64_t{usage.prompt_tokens} + usage.completion_tokens;
-  std::string out = "{\"prompt_tokens\":" + std::to_string(usage.prompt_tokens) +
-                    ",\"completion_tokens\":" + std::to_string(usage.completion_tokens) +
-                    ",\"total_tokens\":" + std::to_string(total);
-  if (is_whole) {
-    out += ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(usage.cached_tokens) +
-           "},\"completion_tokens_details\":{\"reasoning_tokens\":" +
-           std::to_string(usage.reasoning_tokens) +
-           "},\"prompt_cache_hit_tokens\":" + std::to_string(usage.cached_tokens) +
-           ",\"prompt_cache_miss_tokens\":" +
-           std::to_string(usage.prompt_tokens - usage.cached_tokens);
-  }
-  return out + "}";
 }
 
 OpenAiAnswer::OpenAiAnswer(const AnswerForm& form, const std::string& request_id,
@@ -131,12 +95,12 @@ void OpenAiAnswer::write(Choice& choice, const Event& event, std::string& out) {
   }
   if (finished()) {
     if (form_.include_usage) append_usage_chunk(out);
-    out += kDone;
+    out += kDoneEvent;
   }
 }
 
 void OpenAiAnswer::tell_failure(const HttpError& error, std::string& out) const {
-  out += "data: " + error_json(error) + "\n\n" + kDone;
+  out += "data: " + error_json(error) + "\n\n" + kDoneEvent;
 }
 
 void OpenAiAnswer::append_delta(Choice& choice, const char* member, const std::string& text,
@@ -169,20 +133,15 @@ void OpenAiAnswer::append_calls(Choice& choice, const std::vector<CallPiece>& pi
 }
 
 // A call that was asked for by its name ends with "stop", as clients know it.
-std::string OpenAiAnswer::finish_members(const Finish& finish) const {
-  const FinishReason reason = form_.names_tool && finish.reason == FinishReason::kCalls
-                                  ? FinishReason::kStop
-                                  : finish.reason;
-  std::string stop = "null";
-  if (finish.stop) stop = json_quote(*finish.stop);
-  if (finish.stop_token) stop = std::to_string(*finish.stop_token);
-  return "\"finish_reason\":" + json_quote(to_string(reason)) + ",\"stop_reason\":" + stop;
+std::string OpenAiAnswer::end_members(const Finish& finish) const {
+  const bool is_named = form_.names_tool && finish.reason == FinishReason::kCalls;
+  return finish_members(finish, is_named ? FinishReason::kStop : finish.reason);
 }
 
 void OpenAiAnswer::append_end(Choice& choice, const std::string& text, std::string& out) {
   const std::string content =
       form_.route == Route::kChat ? "\"delta\":{}" : "\"text\":" + json_quote(text);
-  std::string end = finish_members(*choice.finish);
+  std::string end = end_members(*choice.finish);
   if (choices().size() > 1) end += ",\"seed\":" + seed_json(choice.finish->seed);
   end += receipt_member(*choice.finish);
   append_chunk(choice, content, end, out);
@@ -246,7 +205,7 @@ std::string OpenAiAnswer::choice_json(const Choice& choice, size_t index) {
     told.logprobs.add_prompt(prompt_ids(choice.prompt), prompt.logprobs,
                              static_cast<size_t>(form_.num_top));
   out += ",\"logprobs\":" + (form_.logprobs ? told.logprobs.take(true) : "null") + "," +
-         finish_members(*choice.finish);
+         end_members(*choice.finish);
   if (form_.return_token_ids) out += ",\"token_ids\":" + ids_json(told.ids);
   if (form_.route == Route::kCompletions)
     out += prompt_logprobs_member(choice.prompt) + prompt_ids_member(choice.prompt);

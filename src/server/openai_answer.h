@@ -39,7 +39,7 @@ class OpenAiAnswer final : public Answer {
   void append_delta(Choice& choice, const char* member, const std::string& text, std::string& out);
   void append_calls(Choice& choice, const std::vector<CallPiece>& pieces, std::string& out);
   std::string calls_json(const Choice& choice) const;
-  std::string finish_members(const Finish& finish) const;
+  std::string end_members(const Finish& finish) const;
   void append_end(Choice& choice, const std::string& text, std::string& out);
   void append_chunk(const Choice& choice, const std::string& content, const std::string& end,
                     std::string& out);
@@ -60,8 +60,5 @@ class OpenAiAnswer final : public Answer {
 
 /// "stoker-" and the version.
 std::string system_fingerprint();
-
-/// {"prompt_tokens": ...}. Which tokens were reasoning is known, and told, only of a whole answer.
-std::string usage_json(const Usage& usage, bool is_whole);
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 #include "base/try.h"
 #include "server/field_readers.h"
 #include "server/fields.h"
+#include "server/responses_reader.h"
 
 namespace stoker {
 namespace {
@@ -18,13 +19,27 @@ bool is_anthropic(Route route) {
   return route == Route::kMessages || route == Route::kCountTokens;
 }
 
+// The field with what is to be continued or answered.
+const char* prompt_field(Route route) {
+  switch (route) {
+    case Route::kCompletions:
+      return "prompt";
+    case Route::kResponses:
+      return "input";
+    case Route::kGenerate:
+      return "token_ids";
+    default:
+      return "messages";
+  }
+}
+
 Error missing(const std::string& field) {
   return {ErrorCode::kInvalidArgument, field + ": expected a value, found none", field};
 }
 
 Result<void> read_members(const Json& body, RequestDraft& draft) {
   for (const auto& [name, value] : body.members()) {
-    const Field* field = find_field(draft.parsed.form.route, name);
+    const Field* field = find_field(place_of(draft.parsed.form.route), name);
     if (field != nullptr) {
       if (auto read = read_field(*field, value, draft); !read) return read;
     } else if (draft.parsed.unknown_fields.size() < kMaxUnknownFields) {
@@ -56,15 +71,18 @@ Error contradiction(const std::string& field, const std::string& message) {
 Result<void> combine_logprobs(RequestDraft& draft) {
   ParsedRequest& parsed = draft.parsed;
   Request& request = draft.request;
+  const bool is_response = parsed.form.route == Route::kResponses;
+  const bool has_switch = is_response || parsed.form.route == Route::kChat;
   if (request.prompt_logprobs && parsed.form.stream)
     return contradiction("prompt_logprobs", "expected none with stream: true, found " +
                                                 std::to_string(*request.prompt_logprobs));
-  if (parsed.form.route == Route::kChat && draft.top_logprobs.value_or(0) > 0 &&
-      !parsed.form.logprobs)
-    return contradiction("top_logprobs", "expected 0 without logprobs: true, found " +
-                                             std::to_string(*draft.top_logprobs));
-  if (parsed.form.route == Route::kChat && parsed.form.logprobs)
-    request.logprobs = draft.top_logprobs.value_or(0);
+  if (has_switch && draft.top_logprobs.value_or(0) > 0 && !parsed.form.logprobs)
+    return contradiction(
+        "top_logprobs",
+        std::string("expected 0 without ") +
+            (is_response ? "include: [\"message.output_text.logprobs\"]" : "logprobs: true") +
+            ", found " + std::to_string(*draft.top_logprobs));
+  if (has_switch && parsed.form.logprobs) request.logprobs = draft.top_logprobs.value_or(0);
   parsed.form.num_top = request.logprobs.value_or(0);
   if (!parsed.form.echo || !parsed.form.logprobs) return {};
   if (parsed.form.stream)
@@ -96,8 +114,11 @@ Result<void> combine_lengths(RequestDraft& draft) {
   Request& request = draft.request;
   if (draft.max_completion_tokens) request.max_tokens = draft.max_completion_tokens;
   if (request.max_tokens != 0) return {};
-  if (!parsed.form.echo)
-    return contradiction("max_tokens", "expected at least 1, or 0 with echo: true, found 0");
+  if (!parsed.form.echo) {
+    const bool has_echo = parsed.form.route == Route::kCompletions;
+    return contradiction("max_tokens", std::string("expected at least 1, ") +
+                                           (has_echo ? "or 0 with echo: true, " : "") + "found 0");
+  }
   if (request.min_tokens > 0)
     return contradiction("min_tokens", "expected at most max_tokens, which is 0, found " +
                                            std::to_string(request.min_tokens));
@@ -127,18 +148,18 @@ void combine_thinking(RequestDraft& draft) {
   if (!draft.chat.reasoning_effort) draft.chat.reasoning_effort = draft.template_effort;
 }
 
-// What Anthropic's clients expect where they say nothing, and what stands apart from the messages.
+// What Anthropic's clients expect where they say nothing.
 Result<void> combine_messages(RequestDraft& draft) {
   if (draft.parsed.form.route == Route::kMessages && !draft.request.max_tokens)
     return missing("max_tokens");
   if (!draft.chat.thinking) draft.chat.thinking = "disabled";
-  if (!draft.system.empty())
-    draft.chat.messages.insert(draft.chat.messages.begin(), {"system", std::move(draft.system)});
   return {};
 }
 
-// What fields say of each other.
+// What fields say of each other, and what stands apart from the messages.
 Result<void> combine(RequestDraft& draft) {
+  if (!draft.system.empty())
+    draft.chat.messages.insert(draft.chat.messages.begin(), {"system", std::move(draft.system)});
   if (draft.has_stream_options && !draft.parsed.form.stream)
     return contradiction("stream_options", "only with stream: true");
   if (is_anthropic(draft.parsed.form.route)) return combine_messages(draft);
@@ -156,12 +177,13 @@ Result<void> combine(RequestDraft& draft) {
 // Puts one request for each prompt together.
 void build_requests(RequestDraft draft, ParsedRequest& parsed) {
   Request& request = draft.request;
-  if (parsed.form.route != Route::kCompletions) {
+  if (draft.prompts.empty()) {
     request.prompt = std::move(draft.chat);
     parsed.requests.push_back(std::move(request));
     return;
   }
-  if (!request.max_tokens) request.max_tokens = kDefaultCompletionTokens;
+  if (parsed.form.route == Route::kCompletions && !request.max_tokens)
+    request.max_tokens = kDefaultCompletionTokens;
   for (auto& prompt : draft.prompts) {
     Request one = request;
     std::visit([&one](auto& value) { one.prompt = std::move(value); }, prompt);
@@ -186,10 +208,13 @@ Result<ParsedRequest> parse_request(Route route, const Json& body,
   if (auto found = resolve_model(model_names, draft.parsed.form.model); !found) {
     return std::move(found).error();
   }
-  if (route != Route::kCompletions && draft.chat.messages.empty()) return missing("messages");
-  if (route == Route::kCompletions && draft.prompts.empty()) return missing("prompt");
-  if (auto combined = combine(draft); !combined) return std::move(combined).error();
+  if (draft.chat.messages.empty() && draft.prompts.empty()) return missing(prompt_field(route));
+  if (auto combined = combine(draft); !combined)
+    return in_terms_of(route, std::move(combined).error());
   ParsedRequest parsed = std::move(draft.parsed);
+  if (route == Route::kResponses) {
+    TRY_ASSIGN(parsed.form.repeated, repeated_members(body));
+  }
   build_requests(std::move(draft), parsed);
   return parsed;
 }

@@ -17,6 +17,8 @@ enum class Route {
   kChat,
   kMessages,     ///< Anthropic's
   kCountTokens,  ///< what it would read, with the same body; max_tokens may be absent
+  kResponses,
+  kGenerate,  ///< token ids in, token ids out
 };
 
 /// In which shape a body wants its answer, and what is to be told. A plain value.
@@ -36,6 +38,7 @@ struct AnswerForm {
   bool stream = false;
   bool include_usage = false;           ///< a last chunk with the usage
   bool continuous_usage_stats = false;  ///< the usage so far in every chunk
+  std::string repeated;  ///< of a response: members of its request that it has too, as JSON
 };
 
 /// A body that was understood. A plain value.

@@ -641,9 +641,8 @@ TEST(RequestParser, DeepJsonIsRefused) {
 TEST(Fields, NamesAreThereOncePerRoute) {
   for (const Route route : {Route::kChat, Route::kCompletions}) {
     for (const Field& field : request_fields()) {
-      const bool is_there = route == Route::kChat ? field.in_chat : field.in_completions;
-      const Field* found = find_field(route, field.name);
-      EXPECT_EQ(found == &field, is_there) << field.name;
+      const Field* found = find_field(place_of(route), field.name);
+      EXPECT_EQ(found == &field, field.is_in(place_of(route))) << field.name;
     }
   }
 }
@@ -664,7 +663,7 @@ TEST(Fields, NullReadsAsAbsent) {
 TEST(Fields, UnsupportedFieldsAreRefusedByName) {
   for (const Route route : {Route::kChat, Route::kCompletions}) {
     for (const Field& field : request_fields()) {
-      if (field.read != nullptr || find_field(route, field.name) != &field) continue;
+      if (field.read != nullptr || find_field(place_of(route), field.name) != &field) continue;
       check(route, {("\"" + std::string(field.name) + "\":{\"x\":[3]}").c_str(), field.name});
     }
   }

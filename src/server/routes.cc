@@ -10,6 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr std::string_view kMessagesPath = "/v1/messages";
+constexpr std::string_view kResponsePrefix = "/v1/responses/";
 
 // Tasks that other models have. Told apart from paths that mean nothing, so that clients see the
 // reason.
@@ -55,6 +56,10 @@ constexpr RouteRow kRoutes[] = {
      kJsonType},
     {"/v1/messages/count_tokens", Target::kCountTokens, Method::kPost, Access::kClients,
      Service::kEngine, kJsonType},
+    {"/v1/responses", Target::kResponses, Method::kPost, Access::kClients, Service::kEngine,
+     kJsonType},
+    {"/inference/v1/generate", Target::kGenerate, Method::kPost, Access::kClients, Service::kEngine,
+     kJsonType},
     {"/v1/files", Target::kFiles, Method::kGetOrPost, Access::kClients, Service::kStorage,
      kFormType},
     {"/v1/files/{id}/content", Target::kFileContent, Method::kGet, Access::kClients,
@@ -128,6 +133,8 @@ HttpError no_such_path(const HttpRequest& request) {
       std::any_of(std::begin(kOtherTasks), std::end(kOtherTasks),
                   [&](std::string_view task) { return starts_with(request.path, task); });
   if (is_other_task) return {404, "the served model does not support the task of " + path, "", ""};
+  if (starts_with(request.path, kResponsePrefix))
+    return {404, "there is no " + path + ": responses are not stored", "", ""};
   return {404, "there is no " + path + " here", "", ""};
 }
 

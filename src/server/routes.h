@@ -36,6 +36,8 @@ enum class Target {
   kChat,
   kMessages,
   kCountTokens,
+  kResponses,
+  kGenerate,
   // For clients, of what is stored.
   kFiles,
   kFile,

@@ -86,4 +86,20 @@ inline Script endless(const Request& /*request*/) {
   return script;
 }
 
+/// Ends at once, without text.
+inline Script silent(const Request& /*request*/) {
+  Script script;
+  script.steps.push_back({finish_event(FinishReason::kStop, 1)});
+  return script;
+}
+
+/// Says "a" and breaks.
+inline Script broken(const Request& /*request*/) {
+  Script script;
+  Event end = finish_event(FinishReason::kError, 1);
+  end.finish->error = Error{ErrorCode::kInternal, "broke", ""};
+  script.steps = {{text_event("a")}, {end}};
+  return script;
+}
+
 }  // namespace stoker

@@ -1,5 +1,5 @@
-// Reads what says in which form an answer must be: `response_format`, `structured_outputs` and its
-// older names.
+// Reads what says in which form an answer must be: `response_format` and what other interfaces have
+// for it, `structured_outputs` and its older names.
 #include <utility>
 
 #include "base/try.h"
@@ -93,34 +93,45 @@ Result<void> read_form(const Form& form, const Json& value, const std::string& p
   return set_structure(draft, std::move(structure), param);
 }
 
-// {"type": "json_schema", "json_schema": {"schema": ...}}
-Result<Structure> schema_of(const Json& format) {
-  TRY_ASSIGN(const Json* inner, required_object(format, "json_schema", "response_format"));
-  const Json* schema = inner->find("schema");
+// The member "schema" of an object.
+Result<Structure> schema_of(const Json& object, const std::string& param) {
+  const Json* schema = object.find("schema");
   if (schema == nullptr || !schema->is_object())
-    return wrong_value("response_format.json_schema.schema", "a JSON schema",
-                       schema == nullptr ? Json() : *schema);
+    return wrong_value(param + ".schema", "a JSON schema", schema == nullptr ? Json() : *schema);
   return Structure{Structure::Kind::kJsonSchema, schema->dump()};
+}
+
+// {"type": ...}; a schema is a member of it, or of its member "json_schema".
+Result<void> read_format(const Json& value, const std::string& param, bool is_flat,
+                         RequestDraft& draft) {
+  if (!value.is_object()) return wrong_value(param, "an object", value);
+  const Json* type = value.find("type");
+  const std::string name = type == nullptr ? std::string() : type->as_string();
+  if (name == "text") return {};
+  Structure structure{Structure::Kind::kJsonObject};
+  if (name == "json_schema" && is_flat) {
+    TRY_ASSIGN(structure, schema_of(value, param));
+  } else if (name == "json_schema") {
+    TRY_ASSIGN(const Json* inner, required_object(value, "json_schema", param));
+    TRY_ASSIGN(structure, schema_of(*inner, param + ".json_schema"));
+  } else if (name == "structural_tag") {
+    return not_supported(param + ".type", "structural_tag is");
+  } else if (name != "json_object") {
+    return wrong_value(param + ".type", "text, json_object or json_schema",
+                       type == nullptr ? Json() : *type);
+  }
+  structure.is_shown = true;
+  return set_structure(draft, std::move(structure), param);
 }
 
 }  // namespace
 
 Result<void> read_response_format(const Json& value, RequestDraft& draft) {
-  if (!value.is_object()) return wrong_value("response_format", "an object", value);
-  const Json* type = value.find("type");
-  const std::string name = type == nullptr ? std::string() : type->as_string();
-  if (name == "text") return {};
-  Structure structure{Structure::Kind::kJsonObject};
-  if (name == "json_schema") {
-    TRY_ASSIGN(structure, schema_of(value));
-  } else if (name == "structural_tag") {
-    return not_supported("response_format.type", "structural_tag is");
-  } else if (name != "json_object") {
-    return wrong_value("response_format.type", "text, json_object or json_schema",
-                       type == nullptr ? Json() : *type);
-  }
-  structure.is_shown = true;
-  return set_structure(draft, std::move(structure), "response_format");
+  return read_format(value, "response_format", false, draft);
+}
+
+Result<void> read_flat_format(const Json& value, const std::string& param, RequestDraft& draft) {
+  return read_format(value, param, true, draft);
 }
 
 Result<void> read_structured_outputs(const Json& value, RequestDraft& draft) {

@@ -75,9 +75,10 @@ Result<std::string> detokenize_answer(const Engine& engine, std::string_view bod
 Result<std::string> count_tokens_answer(const Engine& engine, std::string_view body,
                                         const std::vector<std::string>& model_names) {
   TRY_ASSIGN(ParsedRequest parsed, parse_request(Route::kCountTokens, body, model_names));
-  TRY_ASSIGN(const std::vector<int32_t> ids, engine.encode(std::move(parsed.requests[0].prompt)));
+  auto ids = engine.encode(std::move(parsed.requests[0].prompt));
+  if (!ids) return in_terms_of(Route::kCountTokens, std::move(ids).error());
   Json out = Json::object();
-  out.set("input_tokens", Json::integer(static_cast<int64_t>(ids.size())));
+  out.set("input_tokens", Json::integer(static_cast<int64_t>(ids->size())));
   return out.dump();
 }
 

@@ -1,7 +1,10 @@
 """`stoker serve` through the unmodified Anthropic client: messages whole and streamed, tools there and back, tokens, errors."""
+import json
+
 import anthropic
 import pytest
 
+from forms import RANKED, Capital, check_ranked
 from program import LIMIT, Server
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
@@ -102,6 +105,16 @@ def test_which_tool_is_called(client):
     assert ask(client, messages=question, tools=[MULTIPLY], tool_choice={"type": "none"}).stop_reason == "end_turn"
 
 
+@pytest.mark.parametrize("thinking", [{"type": "disabled"}, THINKING])
+def test_an_answer_of_a_form(client, thinking):
+    fields = {"thinking": thinking, "max_tokens": 400, "extra_body": {"temperature": 0, "seed": 1}}
+    message = ask(client, output_config={"format": {"type": "json_schema", "schema": RANKED}}, **fields)
+    assert message.stop_reason == "end_turn"
+    check_ranked(json.loads(message.content[-1].text))
+    parsed = client.messages.parse(model="demo", messages=QUESTION, output_format=Capital, **fields)
+    assert isinstance(parsed.parsed_output, Capital)
+
+
 def test_tokens_are_counted(client):
     def count(**parameters):
         return client.messages.count_tokens(**dict({"model": "demo", "messages": QUESTION}, **parameters)).input_tokens
@@ -128,6 +141,8 @@ def test_errors(client):
         ask(client, messages=[{"role": "user", "content": "word " * 100}], max_tokens=4090)
     with pytest.raises(anthropic.BadRequestError, match="tools of type web_search_20250305"):
         ask(client, tools=[{"type": "web_search_20250305", "name": "web_search"}])
+    with pytest.raises(anthropic.BadRequestError, match=r"output_config\.format: .*#/if"):
+        ask(client, output_config={"format": {"type": "json_schema", "schema": {"if": {}, "then": {}}}})
     with pytest.raises(anthropic.NotFoundError) as caught:
         ask(client, model="another")
     assert caught.value.body["error"]["type"] == "not_found_error"

@@ -1,6 +1,7 @@
-// Any bytes as a request. The first byte says what the rest is: 'c', 'm', 'a' and 't' the JSON body
-// of a completion, a chat, Anthropic's messages or the count of their tokens, else raw HTTP, which
-// must be understood in the same way whole and in pieces.
+// Any bytes as a request. The first byte says what the rest is: 'c', 'm', 'a', 't', 'r' and 'g' the
+// JSON body of a completion, a chat, Anthropic's messages, the count of their tokens, a response of
+// OpenAI's newer interface or of token ids, else raw HTTP, which must be understood in the same way
+// whole and in pieces.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -75,6 +76,8 @@ void check_body(Route route, std::string_view body) {
       CHECK(Json::parse(error_json(error, form)).has_value(), "and readable");
     return;
   }
+  const std::string& repeated = parsed->form.repeated;
+  CHECK(repeated.empty() || Json::parse("{" + repeated + "}").has_value(), "what is repeated");
   const bool needs_limit = route == Route::kMessages;
   CHECK(!needs_limit || parsed->requests.front().max_tokens, "max_tokens");
   CHECK(!parsed->requests.empty(), "requests");
@@ -133,6 +136,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 't':
       stoker::check_body(stoker::Route::kCountTokens, rest);
+      break;
+    case 'r':
+      stoker::check_body(stoker::Route::kResponses, rest);
+      break;
+    case 'g':
+      stoker::check_body(stoker::Route::kGenerate, rest);
       break;
     default: {
       const size_t piece_bytes = 1 + data[0] % 7;
