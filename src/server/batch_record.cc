@@ -85,9 +85,9 @@ Json record_json(const BatchRecord& record) {
 
 // Null where there is none. Lives as long as the object.
 const Json& member_of(const Json& object, const char* name) {
-  static const Json kNone;
+  static const Json none;
   const Json* found = object.find(name);
-  return found == nullptr ? kNone : *found;
+  return found == nullptr ? none : *found;
 }
 
 Result<std::string> read_string(const Json& body, const char* name, const std::string& expected) {

@@ -238,7 +238,7 @@ void Connection::on_head() {
 // The request is whole.
 void Connection::dispatch() {
   const HttpRequest& request = parser_.request();
-  num_request_bytes_ = request.body.size();
+  num_request_bytes_ += request.body.size();
   if (refusal_) return respond_error(*refusal_);
   if (request.method == "OPTIONS") return respond(204, "");
   if (service_of(target_of(request.path)) == Service::kEngine) return start_answer();

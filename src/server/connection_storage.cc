@@ -45,6 +45,7 @@ void Connection::store_piece() {
       storage_ && storage_->is_upload() && phase_ == Phase::kBody && body.size() >= kMaxPieceBytes;
   if (!is_due) return;
   set_deadline(kForever);
+  num_request_bytes_ += body.size();
   storage_->put(std::exchange(body, {}));
 }
 

@@ -83,6 +83,7 @@ TEST_F(FileStoreTest, OwnersSeeTheirOwnAlone) {
 }
 
 TEST_F(FileStoreTest, TheFolderIsPrivateAndOfOneServer) {
+  ASSERT_EQ(::mkdir(path("state").c_str(), 0755), 0);
   open();
   struct stat status {};
   ASSERT_EQ(::stat(path("state").c_str(), &status), 0);

@@ -36,6 +36,7 @@ Result<void> make_private_folder(const std::string& path) {
 Result<StateFolder> StateFolder::open(const std::string& path) {
   if (auto made = make_private_folder(path); !made) return std::move(made).error();
   TRY_ASSIGN(Folder folder, Folder::open(path));
+  if (::fchmod(folder.fd(), S_IRWXU) != 0) return system_error(path, "cannot be made private");
   const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
   Descriptor lock(::openat(folder.fd(), kLockName, flags, S_IRUSR | S_IWUSR));
   if (lock.get() < 0) return system_error(folder.path_of(kLockName), "cannot be opened");

@@ -16,8 +16,9 @@ namespace stoker {
 /// files of different names.
 class StateFolder {
  public:
-  /// Makes the folder with mode 0700 where it is not there, and takes it. Errors: kOverloaded while
-  /// another server has it; kIo, kNotFound; kCorruptData if others could write in it.
+  /// Takes the folder, which is made where it is not there, and gives it mode 0700. Errors:
+  /// kOverloaded while another server has it; kIo, kNotFound; kCorruptData if others could write in
+  /// it.
   static Result<StateFolder> open(const std::string& path);
 
   /// Puts a file of this text in the place of what has that name: the old one or the new one is

@@ -152,13 +152,15 @@ def test_cancelling(tmp_path):
 def test_live_requests_come_first(tmp_path):
     """With one sequence at a time, a request that arrives is answered before the batch's lines that wait."""
     lines = [line(f"{i}", dict(ENDLESS, max_tokens=300)) for i in range(50)]
-    with Server("demo", "--batch-dir", tmp_path / "state", "--max-num-seqs", "1") as server, client_of(server) as client:
+    with Server("demo", "--batch-dir", tmp_path / "state", "--max-num-seqs", "1", "--batch-concurrency", "40") as server, \
+            client_of(server) as client:
         batch = wait_for(client, create(client, lines), "in_progress")
+        while client.batches.retrieve(batch.id).request_counts.completed == 0:
+            time.sleep(0.01)
         for _ in range(3):
             assert server.ask(COMPLETIONS, {"prompt": "a", "max_tokens": 1})[0] == 200
-        done = client.batches.retrieve(batch.id).request_counts.completed
-        assert done < 50, "the requests waited for the batch"
-        client.batches.cancel(batch.id)
+        batch = wait_for(client, client.batches.cancel(batch.id), "cancelled")
+        assert batch.request_counts.completed < 40, "the requests waited for the batch"
 
 
 def test_a_folder_has_one_server(tmp_path):
