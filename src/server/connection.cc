@@ -5,16 +5,15 @@
 #include <boost/asio/post.hpp>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
 #include "server/fields.h"
 #include "server/make_answer.h"
 #include "server/plain_routes.h"
+#include "server/prepare.h"
 #include "server/routes.h"
 #include "server/storage_exchange.h"
-#include "server/tokenize_routes.h"
 #include "server/wake.h"
 
 namespace stoker {
@@ -36,40 +35,7 @@ std::string seconds_text(double seconds) {
   return text;
 }
 
-// The route of a target whose answer a stream makes.
-std::optional<Route> route_of(Target target) {
-  switch (target) {
-    case Target::kCompletions:
-      return Route::kCompletions;
-    case Target::kChat:
-      return Route::kChat;
-    case Target::kMessages:
-      return Route::kMessages;
-    case Target::kResponses:
-      return Route::kResponses;
-    case Target::kGenerate:
-      return Route::kGenerate;
-    default:
-      return std::nullopt;
-  }
-}
-
-// The answer of a target without a stream.
-Result<std::string> answer_at_once(Target target, const Engine& engine, std::string_view body,
-                                   const std::vector<std::string>& names) {
-  if (target == Target::kTokenize) return tokenize_answer(engine, body, names);
-  if (target == Target::kDetokenize) return detokenize_answer(engine, body, names);
-  return count_tokens_answer(engine, body, names);
-}
-
 }  // namespace
-
-struct Connection::Prepared {
-  std::optional<HttpError> error;
-  std::optional<std::string> body;  // the answer, where the engine has nothing to add
-  ParsedRequest parsed;
-  std::vector<std::unique_ptr<Stream>> streams;
-};
 
 Connection::Connection(StreamSocket socket, ServerContext& context)
     : socket_(std::move(socket)),
@@ -286,61 +252,11 @@ void Connection::start_answer() {
   asio::post(context_.workers, [self = shared_from_this(), &context = context_, target,
                                 body = std::move(parser_.request().body), abandoned = is_abandoned_,
                                 wake = std::make_shared<Wake>(context_.wakes, weak_from_this())] {
-    Prepared prepared = prepare(context, target, body, *abandoned, wake);
+    Prepared prepared = prepare(context, target, body, *abandoned, [wake] { wake->ring(); });
     asio::post(context.io, [self, prepared = std::move(prepared)]() mutable {
       self->guard([&] { self->on_prepared(std::move(prepared)); });
     });
   });
-}
-
-// On a worker's thread: bytes to running streams.
-Connection::Prepared Connection::prepare(ServerContext& context, Target target,
-                                         const std::string& body,
-                                         const std::atomic<bool>& abandoned,
-                                         const std::shared_ptr<Wake>& wake) {
-  Prepared prepared;
-  Engine& engine = *context.engine;
-  try {
-    if (abandoned) return prepared;
-    const std::optional<Route> route = route_of(target);
-    if (!route) {
-      auto answer = answer_at_once(target, engine, body, context.names);
-      if (answer) {
-        prepared.body = *std::move(answer);
-      } else {
-        prepared.error = to_http_error(answer.error());
-      }
-      return prepared;
-    }
-    auto parsed = parse_request(*route, body, context.names);
-    if (!parsed) {
-      prepared.error = to_http_error(parsed.error());
-      return prepared;
-    }
-    prepared.parsed = *std::move(parsed);
-    if (context.options.strict_requests && !prepared.parsed.unknown_fields.empty()) {
-      const std::string& name = prepared.parsed.unknown_fields.front();
-      prepared.error = {400, name + ": expected a field that is known", name, ""};
-      return prepared;
-    }
-    for (Request& request : prepared.parsed.requests) {
-      if (abandoned) break;
-      auto stream = engine.submit(std::move(request), [wake] { wake->ring(); });
-      if (!stream) {
-        prepared.error = to_http_error(in_terms_of(*route, std::move(stream).error()));
-        prepared.streams.clear();
-        break;
-      }
-      prepared.streams.push_back(*std::move(stream));
-    }
-  } catch (const std::bad_alloc&) {
-    prepared.streams.clear();
-    prepared.error = {503, "no memory for the request", "", ""};
-  } catch (const std::exception& exception) {
-    prepared.streams.clear();
-    prepared.error = {500, exception.what(), "", ""};
-  }
-  return prepared;
 }
 
 void Connection::on_prepared(Prepared prepared) {

@@ -23,6 +23,7 @@
 namespace stoker {
 
 class StorageExchange;
+struct Prepared;
 
 /// Belongs to the server's thread; lives until it has closed and its last handler has run.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -56,8 +57,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
-  struct Prepared;  // what the workers make of a body
-
   template <class Work>
   void guard(const Work& work);
 
@@ -72,8 +71,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Answering.
   void start_answer();
-  static Prepared prepare(ServerContext& context, Target target, const std::string& body,
-                          const std::atomic<bool>& abandoned, const std::shared_ptr<Wake>& wake);
   void on_prepared(Prepared prepared);
   void begin_answer(Prepared prepared);
   void move_events();
