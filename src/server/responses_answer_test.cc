@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Ids of items are random, times pass.
-std::string masked(std::string text) {
+std::string masked_response(std::string text) {
   text = std::regex_replace(text, std::regex(R"(\b(rs|msg|fc|call)_[0-9a-f]{24})"), "$1_ID");
   return std::regex_replace(text, std::regex(R"("created_at":[0-9]+)"), R"("created_at":0)");
 }
@@ -98,7 +98,7 @@ TEST_F(ResponsesTest, AWholeAnswer) {
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.header("content-type"), "application/json");
   EXPECT_EQ(reply.header("x-request-id"), "r1");
-  EXPECT_EQ(masked(reply.body), whole_response());
+  EXPECT_EQ(masked_response(reply.body), whole_response());
   std::smatch match;
   ASSERT_TRUE(std::regex_search(reply.body, match,
                                 std::regex(R"((call_[0-9a-f]{24}).*(call_[0-9a-f]{24}))")));
@@ -163,13 +163,14 @@ TEST_F(ResponsesTest, AStream) {
     text += std::string("event: ") + name + "\ndata: {\"type\":\"" + name +
             "\",\"sequence_number\":" + std::to_string(number++) + "," + members + "}\n\n";
   }
-  EXPECT_EQ(masked(reply.body), text);
+  EXPECT_EQ(masked_response(reply.body), text);
 }
 
 TEST_F(ResponsesTest, ReasoningThatIsNotTold) {
   start(all_kinds);
   const std::string hidden = R"(,"include_reasoning":false)";
-  EXPECT_THAT(masked(ask_for(hidden).body), HasSubstr("\"output\":[" + message_item() + ","));
+  EXPECT_THAT(masked_response(ask_for(hidden).body),
+              HasSubstr("\"output\":[" + message_item() + ","));
   EXPECT_THAT(ask_for(hidden + R"(,"stream":true)").body, Not(HasSubstr("let me")));
 }
 
@@ -192,12 +193,12 @@ TEST_F(ResponsesTest, WhatMaxOutputTokensCutsOffIsIncomplete) {
     const HttpReply reply = ask_for(stream);
     EXPECT_THAT(reply.body, HasSubstr(R"("status":"incomplete","background")"));
     EXPECT_THAT(reply.body, HasSubstr(told));
-    EXPECT_THAT(masked(reply.body), HasSubstr(R"({"id":"msg_ID","status":"incomplete",)"));
+    EXPECT_THAT(masked_response(reply.body), HasSubstr(R"({"id":"msg_ID","status":"incomplete",)"));
     EXPECT_EQ(reply.body.find("event: response.incomplete\n") == std::string::npos, stream.empty());
   }
   has_call = true;
   for (const std::string stream : {"", R"(,"stream":true)"}) {
-    const std::string body = masked(ask_for(stream).body);
+    const std::string body = masked_response(ask_for(stream).body);
     EXPECT_THAT(body, HasSubstr(R"({"id":"msg_ID","status":"completed",)"));
     EXPECT_THAT(
         body,
@@ -214,9 +215,9 @@ TEST_F(ResponsesTest, ACallThatIsNoneInTheEnd) {
     script.steps.back().event.finish->unfinished_call = "<cut";
     return script;
   });
-  EXPECT_THAT(masked(ask_for().body),
+  EXPECT_THAT(masked_response(ask_for().body),
               HasSubstr(R"("text":"Paris<cut","annotations":[],"logprobs":[]}]}],)"));
-  const std::string stream = masked(ask_for(R"(,"stream":true)").body);
+  const std::string stream = masked_response(ask_for(R"(,"stream":true)").body);
   EXPECT_THAT(stream, HasSubstr(R"("item":{"id":"fc_ID","status":"incomplete")"));
   EXPECT_THAT(stream, HasSubstr("event: response.completed\n"));
 }
@@ -291,7 +292,8 @@ TEST_F(ResponsesTest, AFailureOfAStreamIsItsLastEvent) {
   EXPECT_THAT(stream.body, HasSubstr(R"("status":"failed","background":false,"store":false,)"
                                      R"("previous_response_id":null,"truncation":"disabled",)"
                                      R"("error":{"code":"server_error","message":"broke"})"));
-  EXPECT_THAT(masked(stream.body), HasSubstr(R"("output":[{"id":"msg_ID","status":"in_progress")"));
+  EXPECT_THAT(masked_response(stream.body),
+              HasSubstr(R"("output":[{"id":"msg_ID","status":"in_progress")"));
   const HttpReply whole = ask_for();
   EXPECT_EQ(whole.status, 500);
   EXPECT_THAT(whole.body, HasSubstr("broke"));
