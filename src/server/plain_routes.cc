@@ -93,10 +93,10 @@ PlainAnswer load(const ServerContext& context) {
   return json(out);
 }
 
-PlainAnswer metrics(const ServerContext& context) {
+PlainAnswer metrics(const ServerContext& context, const std::string& accept) {
   const std::string name = context.names.empty() ? std::string() : context.names.front();
-  return {200, context.metrics.text(context.engine, name),
-          "text/plain; version=0.0.4; charset=utf-8"};
+  const MetricsForm form = metrics_form_of(accept);
+  return {200, context.metrics.text(context.engine, name, form), content_type_of(form)};
 }
 
 PlainAnswer model_card(const ServerContext& context, const std::string& path) {
@@ -188,7 +188,7 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
     case Target::kLoad:
       return load(context);
     case Target::kMetrics:
-      return metrics(context);
+      return metrics(context, request.accept);
     case Target::kServerInfo:
       return json(server_info_json(context));
     case Target::kPause:
