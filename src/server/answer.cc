@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/retry_after.h"
 
 namespace stoker {
 namespace {
@@ -87,7 +88,7 @@ void Answer::fail(const std::optional<Error>& error, std::string& out) {
   if (error) {
     error_ = to_http_error(*error);
   } else {
-    error_ = {503, "the server stopped before the answer was finished", "", ""};
+    error_ = {503, "the server stopped before the answer was finished", "", "", kLongRetrySeconds};
   }
   num_running_ = 0;
   for (const auto& stream : streams_) stream->cancel();

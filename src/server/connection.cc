@@ -211,7 +211,7 @@ void Connection::dispatch() {
   if (storage_) return start_storage_answer();
   const PlainAnswer answer = answer_plainly(context_, request);
   if (answer.error) return respond_error(*answer.error);
-  respond(answer.status, answer.body, answer.content_type);
+  respond(answer.status, answer.body, answer.content_type, answer.retry_after_s);
 }
 
 // ---- Answering
@@ -237,15 +237,19 @@ void Connection::release() {
     context_.num_answering_of_key.erase(of_key);
 }
 
+// One of those that the key has under way ends after about so long.
+HttpError Connection::too_many_of_key() const {
+  const int most = context_.options.max_requests_per_key;
+  const auto mean = context_.run_times.mean_seconds();
+  return {429,
+          "the key \"" + key_name_ + "\" has " + std::to_string(most) +
+              " requests under way, which is its limit",
+          "", "", retry_after_seconds(mean ? std::optional(*mean / most) : std::nullopt)};
+}
+
 void Connection::start_answer() {
   phase_ = Phase::kAnswering;
-  if (!admit()) {
-    return respond_error({429,
-                          "the key \"" + key_name_ + "\" has " +
-                              std::to_string(context_.options.max_requests_per_key) +
-                              " requests under way, which is its limit",
-                          "", ""});
-  }
+  if (!admit()) return respond_error(too_many_of_key());
   set_deadline(kForever);
   is_abandoned_ = std::make_shared<std::atomic<bool>>(false);
   const Target target = target_of(parser_.request().path);
@@ -266,6 +270,9 @@ void Connection::on_prepared(Prepared prepared) {
     request_id_ = *prepared.parsed.request_id;
   }
   if (prepared.error) {
+    if (prepared.error->status == 429)
+      prepared.error->retry_after_s =
+          retry_after_seconds(context_.run_times.seconds_to_work_off(context_.engine->stats()));
     respond_error(*prepared.error);
     advance();
   } else if (prepared.body) {
@@ -330,7 +337,8 @@ void Connection::finish_answer() {
   end_exchange();
 }
 
-void Connection::append_head(int status, size_t content_length, const char* content_type) {
+void Connection::append_head(int status, size_t content_length, const char* content_type,
+                             int retry_after_s) {
   const HttpRequest& request = parser_.request();
   const bool is_whole = parser_.state() == HttpParser::State::kDone;
   if (!is_whole) is_keep_alive_ = false;
@@ -341,12 +349,14 @@ void Connection::append_head(int status, size_t content_length, const char* cont
   head.content_type = content_type;
   head.content_length = content_length;
   head.request_id = request_id_;
+  head.retry_after_s = retry_after_s;
   if (status == 204 || status == 405) head.allow = allowed_methods(target_of(request.path));
   output_ += response_head(head);
 }
 
-void Connection::respond(int status, std::string_view body, const char* content_type) {
-  append_head(status, body.size(), content_type);
+void Connection::respond(int status, std::string_view body, const char* content_type,
+                         int retry_after_s) {
+  append_head(status, body.size(), content_type, retry_after_s);
   if (parser_.request().method != "HEAD") output_ += body;
   num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");
@@ -355,11 +365,14 @@ void Connection::respond(int status, std::string_view body, const char* content_
 
 void Connection::respond_error(const HttpError& error) {
   const ErrorForm form = error_form_of(parser_.request().path);
-  respond(told_status(error, form), error_json(error, form));
+  respond(told_status(error, form), error_json(error, form), "application/json",
+          error.retry_after_s);
 }
 
 // The answer is in output_: on to the next request, or to the end of the connection.
 void Connection::end_exchange() {
+  if (answer_ && answer_->finished() && !answer_->error())
+    context_.run_times.add((answer_->timings().total - answer_->timings().queued).count());
   answer_.reset();
   release();
   is_streaming_ = is_sending_ = false;

@@ -76,9 +76,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void move_events();
   void finish_answer();
   bool admit();
+  HttpError too_many_of_key() const;
   void release();
-  void append_head(int status, size_t content_length, const char* content_type);
-  void respond(int status, std::string_view body, const char* content_type = "application/json");
+  void append_head(int status, size_t content_length, const char* content_type,
+                   int retry_after_s = 1);
+  void respond(int status, std::string_view body, const char* content_type = "application/json",
+               int retry_after_s = 1);
   void respond_error(const HttpError& error);
   void end_exchange();
   void log_exchange(int status, const char* reason);

@@ -15,7 +15,7 @@ std::string response_head(const ResponseHead& head) {
   if (!head.request_id.empty()) add("X-Request-Id", head.request_id);
   if (!head.allow.empty()) add("Allow", head.allow);
   if (head.status == 401) add("WWW-Authenticate", "Bearer");
-  if (is_worth_retrying(head.status)) add("Retry-After", "1");
+  if (is_worth_retrying(head.status)) add("Retry-After", std::to_string(head.retry_after_s));
   if (head.status == 204) {
     add("Access-Control-Allow-Methods", head.allow);
     add("Access-Control-Allow-Headers", "Authorization, *");

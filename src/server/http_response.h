@@ -17,6 +17,7 @@ struct ResponseHead {
   std::optional<size_t> content_length;  ///< none: the length is not known (an event stream)
   std::string_view request_id;           ///< may be empty
   std::string_view allow;                ///< methods; empty: not told
+  int retry_after_s = 1;                 ///< told where is_worth_retrying(status)
 };
 
 /// Status line and headers, with the empty line behind them.

@@ -79,7 +79,12 @@ PlainAnswer health(const ServerContext& context) {
 }
 
 PlainAnswer ready(const ServerContext& context) {
-  return {why_not_served(context) ? 503 : 200, ready_json(context).dump()};
+  PlainAnswer answer = json(ready_json(context));
+  if (const auto refusal = why_not_served(context)) {
+    answer.status = refusal->status;
+    answer.retry_after_s = refusal->retry_after_s;
+  }
+  return answer;
 }
 
 // The server's thread answers this, so it ticks.
@@ -163,12 +168,16 @@ PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& reques
 }  // namespace
 
 std::optional<HttpError> why_not_served(const ServerContext& context) {
-  if (context.is_draining) return HttpError{503, "the server is stopping", "", ""};
-  if (context.engine == nullptr)
-    return HttpError{503, "the server is starting: " + context.start.text(), "", ""};
+  if (context.is_draining)
+    return HttpError{503, "the server is stopping", "", "", kLongRetrySeconds};
+  if (context.engine == nullptr) {
+    const auto left = context.start.seconds_left(StartPhase::Clock::now());
+    return HttpError{503, "the server is starting: " + context.start.text(), "", "",
+                     retry_after_seconds(left)};
+  }
   if (!context.engine->healthy())
-    return HttpError{503, "the engine has stopped", "", "EngineDeadError"};
-  if (context.is_paused) return HttpError{503, "the server is paused", "", ""};
+    return HttpError{503, "the engine has stopped", "", "EngineDeadError", kLongRetrySeconds};
+  if (context.is_paused) return HttpError{503, "the server is paused", "", "", kLongRetrySeconds};
   return std::nullopt;
 }
 

@@ -231,6 +231,7 @@ TEST_F(ServerTest, PausedServerRefusesAndGoesOn) {
   const HttpReply refused = ask(post("/v1/completions", R"({"prompt":"hi"})", kGoodKey));
   EXPECT_EQ(refused.status, 503);
   EXPECT_THAT(refused.body, HasSubstr("the server is paused"));
+  EXPECT_EQ(refused.header("retry-after"), "10");
   EXPECT_EQ(member(ask(get("/ready")), "state"), "paused");
   EXPECT_EQ(ask(get("/health")).status, 200);
   EXPECT_EQ(engine_->num_running(), 1);
