@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/abort_route.h"
 #include "server/fields.h"
 #include "server/make_answer.h"
 #include "server/plain_routes.h"
@@ -29,6 +30,13 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds limit) {
   return std::chrono::steady_clock::now() + limit;
 }
 
+// Where it is not that of all.
+std::optional<size_t> max_body_bytes_of(Target target, const ServerOptions& options) {
+  if (target == Target::kFiles) return options.max_batch_file_bytes;
+  if (target == Target::kAbortRequests) return kMaxAbortBytes;
+  return std::nullopt;
+}
+
 std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", seconds);
@@ -44,8 +52,7 @@ Connection::Connection(StreamSocket socket, ServerContext& context)
       parser_({.max_header_bytes = context.options.max_header_bytes,
                .max_body_bytes = context.options.max_body_bytes,
                .max_body_bytes_of = [&options = context.options](std::string_view path) {
-                 const bool is_upload = target_of(path) == Target::kFiles;
-                 return is_upload ? std::optional(options.max_batch_file_bytes) : std::nullopt;
+                 return max_body_bytes_of(target_of(path), options);
                }}) {}
 
 void Connection::start() {
@@ -72,6 +79,12 @@ void Connection::abort() {
   if (phase_ == Phase::kClosed) return;
   if (phase_ == Phase::kAnswering) log_exchange(499, "abort");
   close();
+}
+
+bool Connection::abort_answer_of(const std::unordered_set<std::string>& request_ids) {
+  if (!answer_ || answer_->finished() || !request_ids.contains(request_id_)) return false;
+  answer_->abort();
+  return true;
 }
 
 // Runs a handler's work. What a library throws ends this connection, not the server.

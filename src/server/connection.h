@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "server/answer.h"
@@ -39,6 +40,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Closes now; what it was doing is cancelled.
   void abort();
+
+  /// Ends what the engine makes for a request with one of these ids. Whether there is such.
+  bool abort_answer_of(const std::unordered_set<std::string>& request_ids);
 
   /// Moves what the engine has ready to the client.
   void pump();

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/abort_route.h"
 #include "server/page.h"
 #include "stoker/version.h"
 
@@ -122,6 +123,12 @@ PlainAnswer is_paused(const ServerContext& context) {
   return json(out);
 }
 
+PlainAnswer abort_requests(const ServerContext& context, std::string_view body) {
+  auto answer = abort_answer(context, body);
+  if (!answer) return refused(to_http_error(answer.error()));
+  return {200, *std::move(answer)};
+}
+
 PlainAnswer reset_prefix_cache(const ServerContext& context) {
   context.engine->reset_prefix_cache();
   return {};
@@ -206,6 +213,8 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
       return set_paused(context, false);
     case Target::kIsPaused:
       return is_paused(context);
+    case Target::kAbortRequests:
+      return abort_requests(context, request.body);
     default:
       return answer_with_engine(context, request);
   }

@@ -140,6 +140,7 @@ TEST_F(ServerTest, EveryRouteAsksForTheRightKey) {
       {post("/pause", ""), false, true},
       {post("/resume", ""), false, true},
       {get("/is_paused"), false, true},
+      {post("/abort_requests", R"({"request_ids":[]})"), false, true},
   };
   for (const Case& c : cases) {
     const int without = c.for_clients || c.for_admins ? 401 : 200;
