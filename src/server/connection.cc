@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "server/abort_route.h"
-#include "server/fields.h"
+#include "server/cors.h"
 #include "server/make_answer.h"
 #include "server/plain_routes.h"
 #include "server/prepare.h"
@@ -303,12 +303,8 @@ void Connection::begin_answer(Prepared prepared) {
   is_streaming_ = parsed.form.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
-    ResponseHead response;
-    response.version = version;
-    response.keep_alive = is_keep_alive_ = is_keep_alive_ && version >= 11;
-    response.content_type = "text/event-stream; charset=utf-8";
-    response.request_id = request_id_;
-    output_ += response_head(response);
+    is_keep_alive_ = is_keep_alive_ && version >= 11;
+    append_head({.content_type = "text/event-stream; charset=utf-8"});
     const std::string opening = answer_->opening();
     if (!opening.empty()) append_chunk(output_, version, opening);
     set_deadline(context_.options.ping_interval);
@@ -352,18 +348,24 @@ void Connection::finish_answer() {
 
 void Connection::append_head(int status, size_t content_length, const char* content_type,
                              int retry_after_s) {
-  const HttpRequest& request = parser_.request();
   const bool is_whole = parser_.state() == HttpParser::State::kDone;
   if (!is_whole) is_keep_alive_ = false;
-  ResponseHead head;
-  head.status = status;
+  append_head({.status = status,
+               .content_type = content_type,
+               .content_length = content_length,
+               .retry_after_s = retry_after_s});
+}
+
+// What is of the request and the connection is added to what is of the answer.
+void Connection::append_head(ResponseHead head) {
+  const HttpRequest& request = parser_.request();
+  const char* const methods = allowed_methods(target_of(request.path));
+  const std::string cors = cors_lines(context_.options.cors, request, methods);
   head.version = request.version;
   head.keep_alive = is_keep_alive_;
-  head.content_type = content_type;
-  head.content_length = content_length;
   head.request_id = request_id_;
-  head.retry_after_s = retry_after_s;
-  if (status == 204 || status == 405) head.allow = allowed_methods(target_of(request.path));
+  head.cors = cors;
+  if (head.status == 204 || head.status == 405) head.allow = methods;
   output_ += response_head(head);
 }
 

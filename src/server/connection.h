@@ -82,6 +82,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool admit();
   HttpError too_many_of_key() const;
   void release();
+  void append_head(ResponseHead head);
   void append_head(int status, size_t content_length, const char* content_type,
                    int retry_after_s = 1);
   void respond(int status, std::string_view body, const char* content_type = "application/json",

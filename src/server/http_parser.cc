@@ -91,6 +91,10 @@ class HttpParser::Reader : public http::basic_parser<true> {
       if (lower_case(trim(value)) != "chunked") error = http::error::bad_transfer_encoding;
     } else if (name == http::field::accept) {
       request.accept.append(request.accept.empty() ? "" : ",").append(value);
+    } else if (name == http::field::origin) {
+      request.origin = trim(value);
+    } else if (name == http::field::access_control_request_headers) {
+      request.wanted_headers = trim(value);
     } else if (name == http::field::authorization) {
       bearer_key_ = bearer_key(trim(value));
     } else if (lower_case(view(name_text)) == "x-request-id") {
