@@ -25,6 +25,7 @@ constexpr const char* kServeExamples =
 struct Drafted {
   int port = ServerOptions().port;
   std::vector<std::string> api_keys, admin_api_keys;
+  std::vector<std::string> origins, methods, headers;
   int64_t max_batch_file_bytes = static_cast<int64_t>(ServerOptions().max_batch_file_bytes);
   int64_t max_body_bytes = static_cast<int64_t>(ServerOptions().max_body_bytes);
   int ping_seconds = 15;
@@ -47,6 +48,23 @@ Result<std::vector<ApiKey>> read_keys(std::vector<std::string> texts,
     keys.push_back(*std::move(key));
   }
   return keys;
+}
+
+/// What is wrong, or nothing.
+std::string read_cors(const Drafted& drafted, CorsRules* cors) {
+  const struct {
+    const char* name;
+    const std::vector<std::string>* texts;
+    std::vector<std::string>* items;
+  } rows[] = {{"--allowed-origins", &drafted.origins, &cors->origins},
+              {"--allowed-methods", &drafted.methods, &cors->methods},
+              {"--allowed-headers", &drafted.headers, &cors->headers}};
+  for (const auto& row : rows) {
+    auto items = parse_cors_list(*row.texts);
+    if (!items) return std::string(row.name) + ": " + items.error().message;
+    if (!row.texts->empty()) *row.items = *std::move(items);
+  }
+  return {};
 }
 
 void add_process_options(OptionParser& parser, ServeOptions* options, Drafted* drafted) {
@@ -88,6 +106,19 @@ void add_client_options(OptionParser& parser, ServerOptions* server, EngineOptio
                "The most that a request's body may have [64M]");
   parser.option("--sse-ping-interval-s", "S", &drafted->ping_seconds,
                 "Seconds of silence in a stream before a comment is sent; 0: never [15]");
+}
+
+void add_cors_options(OptionParser& parser, ServerOptions* server, Drafted* drafted) {
+  parser.group("Pages of other origins in browsers");
+  parser.option("--allowed-origins", "LIST", &drafted->origins,
+                "Those that may read answers, e.g. '[\"https://chat.example\"]' [[\"*\"], which is "
+                "all]");
+  parser.option("--allowed-methods", "LIST", &drafted->methods,
+                "What they may ask with [[\"*\"], those of the route]");
+  parser.option("--allowed-headers", "LIST", &drafted->headers,
+                "What they may send in a request's head [[\"*\"]]");
+  parser.flag("--allow-credentials", &server->cors.has_credentials,
+              "They may send cookies and keys that the browser keeps");
 }
 
 void add_batch_options(OptionParser& parser, ServerOptions* server, Drafted* drafted) {
@@ -134,6 +165,7 @@ std::string take(Drafted drafted, ServeOptions* options) {
   server.max_batch_file_bytes = static_cast<size_t>(drafted.max_batch_file_bytes);
   server.ping_interval = drafted.ping_seconds > 0 ? std::chrono::seconds(drafted.ping_seconds)
                                                   : std::chrono::hours(24 * 365);
+  if (std::string wrong = read_cors(drafted, &server.cors); !wrong.empty()) return wrong;
   auto keys = read_keys(std::move(drafted.api_keys), {"STOKER_API_KEY", "VLLM_API_KEY"}, "key");
   if (!keys) return "--api-key: " + keys.error().message;
   server.api_keys = *std::move(keys);
@@ -158,6 +190,7 @@ std::optional<int> read_serve_options(const Arguments& arguments, ServeOptions* 
   parser.positional("MODEL", &options->model, kModelHelp);
   add_process_options(parser, options, &drafted);
   add_client_options(parser, &options->server, &options->engine, &drafted);
+  add_cors_options(parser, &options->server, &drafted);
   add_batch_options(parser, &options->server, &drafted);
   add_engine_options(parser, &options->engine);
   add_vllm_options(parser, &options->warnings);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/retry_after.h"
 
 namespace stoker {
 namespace {
@@ -58,6 +59,11 @@ void Answer::poll(std::string& out, size_t max_bytes) {
   }
 }
 
+void Answer::abort() {
+  is_aborted_ = true;
+  for (const auto& stream : streams_) stream->cancel();
+}
+
 void Answer::read(Choice& choice, Event& event, std::string& out) {
   if (event.finish) {
     timings_ = longest(timings_, event.finish->timings);
@@ -87,7 +93,10 @@ void Answer::fail(const std::optional<Error>& error, std::string& out) {
   if (error) {
     error_ = to_http_error(*error);
   } else {
-    error_ = {503, "the server stopped before the answer was finished", "", ""};
+    error_ = {503,
+              is_aborted_ ? "the request was aborted"
+                          : "the server stopped before the answer was finished",
+              "", "", kLongRetrySeconds};
   }
   num_running_ = 0;
   for (const auto& stream : streams_) stream->cancel();

@@ -33,6 +33,9 @@ class Answer {
   /// appended and all is read.
   void poll(std::string& out, size_t max_bytes);
 
+  /// Cancels what still runs: it fails, once the engine has said so.
+  void abort();
+
   /// Every choice has its end, or one has failed.
   bool finished() const { return num_running_ == 0; }
 
@@ -89,6 +92,7 @@ class Answer {
   size_t num_running_ = 0;
   Timings timings_;
   FinishReason reason_ = FinishReason::kCancelled;
+  bool is_aborted_ = false;
   std::optional<HttpError> error_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "server/answer_json.h"
+#include "server/identity.h"
 
 namespace stoker {
 namespace {
@@ -43,7 +44,7 @@ std::string stop_members(const Finish& finish) {
 AnthropicAnswer::AnthropicAnswer(const AnswerForm& form, const std::string& request_id,
                                  std::vector<std::unique_ptr<Stream>> streams)
     : Answer(std::move(streams), form.stream, true),
-      id_("msg_" + request_id),
+      id_(kMessagePrefix + request_id),
       model_(form.model),
       shows_reasoning_(form.include_reasoning) {}
 

@@ -208,14 +208,15 @@ TEST_F(AnthropicTest, FailuresHaveTheirShape) {
     Error error;
     int status;
     const char* type;
+    const char* retry_after = "";
   } cases[] = {
       {{ErrorCode::kInvalidArgument, "x", "messages"}, 400, "invalid_request_error"},
       {{ErrorCode::kUnsupported, "x", "tool_choice"}, 400, "invalid_request_error"},
       {{ErrorCode::kNotFound, "x", ""}, 404, "not_found_error"},
-      {{ErrorCode::kOverloaded, "x", ""}, 429, "rate_limit_error"},
+      {{ErrorCode::kOverloaded, "x", ""}, 429, "rate_limit_error", "1"},
       {{ErrorCode::kDeadlineExceeded, "x", ""}, 504, "timeout_error"},
-      {{ErrorCode::kResourceExhausted, "x", ""}, 529, "overloaded_error"},
-      {{ErrorCode::kCancelled, "x", ""}, 529, "overloaded_error"},
+      {{ErrorCode::kResourceExhausted, "x", ""}, 529, "overloaded_error", "1"},
+      {{ErrorCode::kCancelled, "x", ""}, 529, "overloaded_error", "10"},
       {{ErrorCode::kInternal, "x", ""}, 500, "api_error"},
   };
   size_t next = 0;
@@ -229,7 +230,7 @@ TEST_F(AnthropicTest, FailuresHaveTheirShape) {
     EXPECT_EQ(reply.status, c.status);
     EXPECT_EQ(reply.body, R"({"type":"error","error":{"type":")" + std::string(c.type) +
                               R"(","message":"x"}})");
-    EXPECT_EQ(reply.header("retry-after"), c.status == 429 || c.status == 529 ? "1" : "");
+    EXPECT_EQ(reply.header("retry-after"), c.retry_after);
     ++next;
   }
 }

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "server/fields.h"
+#include "server/abort_route.h"
+#include "server/cors.h"
 #include "server/make_answer.h"
 #include "server/plain_routes.h"
 #include "server/prepare.h"
@@ -29,6 +30,13 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds limit) {
   return std::chrono::steady_clock::now() + limit;
 }
 
+// Where it is not that of all.
+std::optional<size_t> max_body_bytes_of(Target target, const ServerOptions& options) {
+  if (target == Target::kFiles) return options.max_batch_file_bytes;
+  if (target == Target::kAbortRequests) return kMaxAbortBytes;
+  return std::nullopt;
+}
+
 std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", seconds);
@@ -44,8 +52,7 @@ Connection::Connection(StreamSocket socket, ServerContext& context)
       parser_({.max_header_bytes = context.options.max_header_bytes,
                .max_body_bytes = context.options.max_body_bytes,
                .max_body_bytes_of = [&options = context.options](std::string_view path) {
-                 const bool is_upload = target_of(path) == Target::kFiles;
-                 return is_upload ? std::optional(options.max_batch_file_bytes) : std::nullopt;
+                 return max_body_bytes_of(target_of(path), options);
                }}) {}
 
 void Connection::start() {
@@ -72,6 +79,12 @@ void Connection::abort() {
   if (phase_ == Phase::kClosed) return;
   if (phase_ == Phase::kAnswering) log_exchange(499, "abort");
   close();
+}
+
+bool Connection::abort_answer_of(const std::unordered_set<std::string>& request_ids) {
+  if (!answer_ || answer_->finished() || !request_ids.contains(request_id_)) return false;
+  answer_->abort();
+  return true;
 }
 
 // Runs a handler's work. What a library throws ends this connection, not the server.
@@ -211,7 +224,7 @@ void Connection::dispatch() {
   if (storage_) return start_storage_answer();
   const PlainAnswer answer = answer_plainly(context_, request);
   if (answer.error) return respond_error(*answer.error);
-  respond(answer.status, answer.body, answer.content_type);
+  respond(answer.status, answer.body, answer.content_type, answer.retry_after_s);
 }
 
 // ---- Answering
@@ -237,15 +250,19 @@ void Connection::release() {
     context_.num_answering_of_key.erase(of_key);
 }
 
+// One of those that the key has under way ends after about so long.
+HttpError Connection::too_many_of_key() const {
+  const int most = context_.options.max_requests_per_key;
+  const auto mean = context_.run_times.mean_seconds();
+  return {429,
+          "the key \"" + key_name_ + "\" has " + std::to_string(most) +
+              " requests under way, which is its limit",
+          "", "", retry_after_seconds(mean ? std::optional(*mean / most) : std::nullopt)};
+}
+
 void Connection::start_answer() {
   phase_ = Phase::kAnswering;
-  if (!admit()) {
-    return respond_error({429,
-                          "the key \"" + key_name_ + "\" has " +
-                              std::to_string(context_.options.max_requests_per_key) +
-                              " requests under way, which is its limit",
-                          "", ""});
-  }
+  if (!admit()) return respond_error(too_many_of_key());
   set_deadline(kForever);
   is_abandoned_ = std::make_shared<std::atomic<bool>>(false);
   const Target target = target_of(parser_.request().path);
@@ -266,6 +283,9 @@ void Connection::on_prepared(Prepared prepared) {
     request_id_ = *prepared.parsed.request_id;
   }
   if (prepared.error) {
+    if (prepared.error->status == 429)
+      prepared.error->retry_after_s =
+          retry_after_seconds(context_.run_times.seconds_to_work_off(context_.engine->stats()));
     respond_error(*prepared.error);
     advance();
   } else if (prepared.body) {
@@ -283,12 +303,8 @@ void Connection::begin_answer(Prepared prepared) {
   is_streaming_ = parsed.form.stream;
   if (is_streaming_) {
     const int version = parser_.request().version;
-    ResponseHead response;
-    response.version = version;
-    response.keep_alive = is_keep_alive_ = is_keep_alive_ && version >= 11;
-    response.content_type = "text/event-stream; charset=utf-8";
-    response.request_id = request_id_;
-    output_ += response_head(response);
+    is_keep_alive_ = is_keep_alive_ && version >= 11;
+    append_head({.content_type = "text/event-stream; charset=utf-8"});
     const std::string opening = answer_->opening();
     if (!opening.empty()) append_chunk(output_, version, opening);
     set_deadline(context_.options.ping_interval);
@@ -330,23 +346,32 @@ void Connection::finish_answer() {
   end_exchange();
 }
 
-void Connection::append_head(int status, size_t content_length, const char* content_type) {
-  const HttpRequest& request = parser_.request();
+void Connection::append_head(int status, size_t content_length, const char* content_type,
+                             int retry_after_s) {
   const bool is_whole = parser_.state() == HttpParser::State::kDone;
   if (!is_whole) is_keep_alive_ = false;
-  ResponseHead head;
-  head.status = status;
+  append_head({.status = status,
+               .content_type = content_type,
+               .content_length = content_length,
+               .retry_after_s = retry_after_s});
+}
+
+// What is of the request and the connection is added to what is of the answer.
+void Connection::append_head(ResponseHead head) {
+  const HttpRequest& request = parser_.request();
+  const char* const methods = allowed_methods(target_of(request.path));
+  const std::string cors = cors_lines(context_.options.cors, request, methods);
   head.version = request.version;
   head.keep_alive = is_keep_alive_;
-  head.content_type = content_type;
-  head.content_length = content_length;
   head.request_id = request_id_;
-  if (status == 204 || status == 405) head.allow = allowed_methods(target_of(request.path));
+  head.cors = cors;
+  if (head.status == 204 || head.status == 405) head.allow = methods;
   output_ += response_head(head);
 }
 
-void Connection::respond(int status, std::string_view body, const char* content_type) {
-  append_head(status, body.size(), content_type);
+void Connection::respond(int status, std::string_view body, const char* content_type,
+                         int retry_after_s) {
+  append_head(status, body.size(), content_type, retry_after_s);
   if (parser_.request().method != "HEAD") output_ += body;
   num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");
@@ -355,11 +380,14 @@ void Connection::respond(int status, std::string_view body, const char* content_
 
 void Connection::respond_error(const HttpError& error) {
   const ErrorForm form = error_form_of(parser_.request().path);
-  respond(told_status(error, form), error_json(error, form));
+  respond(told_status(error, form), error_json(error, form), "application/json",
+          error.retry_after_s);
 }
 
 // The answer is in output_: on to the next request, or to the end of the connection.
 void Connection::end_exchange() {
+  if (answer_ && answer_->finished() && !answer_->error())
+    context_.run_times.add((answer_->timings().total - answer_->timings().queued).count());
   answer_.reset();
   release();
   is_streaming_ = is_sending_ = false;

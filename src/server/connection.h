@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "server/answer.h"
@@ -39,6 +40,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Closes now; what it was doing is cancelled.
   void abort();
+
+  /// Ends what the engine makes for a request with one of these ids. Whether there is such.
+  bool abort_answer_of(const std::unordered_set<std::string>& request_ids);
 
   /// Moves what the engine has ready to the client.
   void pump();
@@ -76,9 +80,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void move_events();
   void finish_answer();
   bool admit();
+  HttpError too_many_of_key() const;
   void release();
-  void append_head(int status, size_t content_length, const char* content_type);
-  void respond(int status, std::string_view body, const char* content_type = "application/json");
+  void append_head(ResponseHead head);
+  void append_head(int status, size_t content_length, const char* content_type,
+                   int retry_after_s = 1);
+  void respond(int status, std::string_view body, const char* content_type = "application/json",
+               int retry_after_s = 1);
   void respond_error(const HttpError& error);
   void end_exchange();
   void log_exchange(int status, const char* reason);

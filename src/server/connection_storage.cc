@@ -19,7 +19,7 @@ void Connection::begin_storage(const std::string& owner) {
   const HttpRequest& request = parser_.request();
   const Target target = target_of(request.path);
   if (context_.is_draining) {
-    refusal_ = {503, "the server is stopping", "", ""};
+    refusal_ = {503, "the server is stopping", "", "", kLongRetrySeconds};
     return;
   }
   const auto ready = [connection = weak_from_this()] {

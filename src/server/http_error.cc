@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "server/retry_after.h"
 
 namespace stoker {
 namespace {
@@ -59,7 +60,8 @@ std::string anthropic_json(const HttpError& error) {
 
 HttpError to_http_error(const Error& error) {
   const int status = error_code_info(error.code).http_status;
-  return {status == 0 ? 503 : status, error.message, error.field, ""};
+  if (status == 0) return {503, error.message, error.field, "", kLongRetrySeconds};
+  return {status, error.message, error.field, ""};
 }
 
 const char* error_type(int status) {

@@ -13,6 +13,7 @@ struct HttpError {
   std::string message;  ///< for people
   std::string param;    ///< the request field at fault, such as "messages[2].content"; may be empty
   std::string type;     ///< empty: the one of the status
+  int retry_after_s = 1;  ///< where is_worth_retrying(status)
 };
 
 /// The failure that an Error of the library is to a client. kCancelled is 503: the engine takes

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
-#include <cctype>
 
 #include "base/check.h"
+#include "server/http_text.h"
 
 namespace stoker {
 namespace {
@@ -12,18 +12,6 @@ namespace {
 namespace http = boost::beast::http;
 using BoostError = boost::system::error_code;
 using BoostText = boost::core::string_view;
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-std::string_view trim(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 // Of "Bearer KEY", in any spelling of the first word; else empty.
 std::string bearer_key(std::string_view authorization) {
@@ -101,6 +89,12 @@ class HttpParser::Reader : public http::basic_parser<true> {
       request.expects_continue = lower_case(trim(value)) == "100-continue";
     } else if (name == http::field::transfer_encoding) {
       if (lower_case(trim(value)) != "chunked") error = http::error::bad_transfer_encoding;
+    } else if (name == http::field::accept) {
+      request.accept.append(request.accept.empty() ? "" : ",").append(value);
+    } else if (name == http::field::origin) {
+      request.origin = trim(value);
+    } else if (name == http::field::access_control_request_headers) {
+      request.wanted_headers = trim(value);
     } else if (name == http::field::authorization) {
       bearer_key_ = bearer_key(trim(value));
     } else if (lower_case(view(name_text)) == "x-request-id") {

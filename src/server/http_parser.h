@@ -30,6 +30,9 @@ struct HttpRequest {
   std::string content_type;        ///< lower case, without parameters; empty if there is none
   std::string content_parameters;  ///< of the type, as sent; empty if there are none
   std::string content_encoding;    ///< lower case; empty if there is none
+  std::string accept;              ///< media types that the client takes; may be empty
+  std::string origin;              ///< of the page that asks; empty if there is none
+  std::string wanted_headers;      ///< that the page wants to send; empty if there are none
   std::string request_id;          ///< X-Request-Id, if it is 1 to 128 visible ASCII characters
   std::string key;  ///< of "Authorization: Bearer KEY", else of "X-Api-Key: KEY"; may be empty
   std::string body;

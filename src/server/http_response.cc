@@ -8,25 +8,23 @@ namespace stoker {
 
 std::string response_head(const ResponseHead& head) {
   std::string out = "HTTP/1.1 " + std::to_string(head.status) + " " + reason_phrase(head.status) +
-                    "\r\nServer: stoker\r\nAccess-Control-Allow-Origin: *\r\n";
+                    "\r\nServer: stoker\r\n";
+  out += head.cors;
   const auto add = [&out](std::string_view name, std::string_view value) {
     out.append(name).append(": ").append(value).append("\r\n");
   };
   if (!head.request_id.empty()) add("X-Request-Id", head.request_id);
   if (!head.allow.empty()) add("Allow", head.allow);
   if (head.status == 401) add("WWW-Authenticate", "Bearer");
-  if (is_worth_retrying(head.status)) add("Retry-After", "1");
-  if (head.status == 204) {
-    add("Access-Control-Allow-Methods", head.allow);
-    add("Access-Control-Allow-Headers", "Authorization, *");
-  } else if (head.content_length) {
-    if (*head.content_length > 0) add("Content-Type", head.content_type);
-    add("Content-Length", std::to_string(*head.content_length));
-  } else {
+  if (is_worth_retrying(head.status)) add("Retry-After", std::to_string(head.retry_after_s));
+  if (!head.content_length) {
     add("Content-Type", head.content_type);
     add("Cache-Control", "no-cache");
     add("X-Accel-Buffering", "no");
     if (head.version >= 11) add("Transfer-Encoding", "chunked");
+  } else if (head.status != 204) {
+    if (*head.content_length > 0) add("Content-Type", head.content_type);
+    add("Content-Length", std::to_string(*head.content_length));
   }
   if (!head.keep_alive) {
     add("Connection", "close");

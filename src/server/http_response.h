@@ -14,9 +14,11 @@ struct ResponseHead {
   int version = 11;        ///< of the request
   bool keep_alive = true;  ///< the connection stays open after it
   const char* content_type = "application/json";
-  std::optional<size_t> content_length;  ///< none: the length is not known (an event stream)
-  std::string_view request_id;           ///< may be empty
-  std::string_view allow;                ///< methods; empty: not told
+  std::optional<size_t> content_length = {};  ///< none: the length is not known (an event stream)
+  std::string_view request_id = {};           ///< may be empty
+  std::string_view allow = {};                ///< methods; empty: not told
+  std::string_view cors = {};                 ///< lines of cors_lines
+  int retry_after_s = 1;                      ///< told where is_worth_retrying(status)
 };
 
 /// Status line and headers, with the empty line behind them.

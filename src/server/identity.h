@@ -12,6 +12,12 @@
 
 namespace stoker {
 
+// What stands in front of a request's id in the id of its answer.
+constexpr const char* kCompletionPrefix = "cmpl-";
+constexpr const char* kChatPrefix = "chatcmpl-";
+constexpr const char* kMessagePrefix = "msg_";
+constexpr const char* kResponsePrefix = "resp_";
+
 /// Seconds of the Unix clock.
 int64_t unix_seconds();
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/engine_families.h"
+#include "server/open_metrics.h"
 #include "server/process_families.h"
 
 namespace stoker {
@@ -33,6 +34,15 @@ std::string status_class(int status) {
 }
 
 }  // namespace
+
+MetricsForm metrics_form_of(std::string_view accept) {
+  return prefers_open_metrics(accept) ? MetricsForm::kOpenMetrics : MetricsForm::kText;
+}
+
+const char* content_type_of(MetricsForm form) {
+  return form == MetricsForm::kOpenMetrics ? kOpenMetricsType
+                                           : "text/plain; version=0.0.4; charset=utf-8";
+}
 
 struct ServerMetrics::Impl {
   prometheus::Registry registry;
@@ -72,7 +82,8 @@ void ServerMetrics::count_choices(int n) {
   impl_->choices.Observe(n);
 }
 
-std::string ServerMetrics::text(const Engine* engine, const std::string& model_name) const {
+std::string ServerMetrics::text(const Engine* engine, const std::string& model_name,
+                                MetricsForm form) const {
   std::vector<prometheus::MetricFamily> families;
   if (engine != nullptr) {
     families = engine_families(engine->stats(), model_name);
@@ -82,6 +93,7 @@ std::string ServerMetrics::text(const Engine* engine, const std::string& model_n
   for (prometheus::MetricFamily& family : impl_->registry.Collect())
     families.push_back(std::move(family));
   for (prometheus::MetricFamily& family : process_families()) families.push_back(std::move(family));
+  if (form == MetricsForm::kOpenMetrics) return open_metrics_text(families);
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -4,10 +4,20 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "stoker/engine.h"
 
 namespace stoker {
+
+/// Prometheus' text format 0.0.4, or OpenMetrics 1.0.0.
+enum class MetricsForm { kText, kOpenMetrics };
+
+/// The form that an Accept header asks for.
+MetricsForm metrics_form_of(std::string_view accept);
+
+/// Its media type.
+const char* content_type_of(MetricsForm form);
 
 /// Counts what the server does. One thread at a time.
 class ServerMetrics {
@@ -31,9 +41,9 @@ class ServerMetrics {
   /// Choices that a request for the engine asks for.
   void count_choices(int n);
 
-  /// All of it in Prometheus' text format 0.0.4. engine: may be null. model_name: the first served
-  /// name.
-  std::string text(const Engine* engine, const std::string& model_name) const;
+  /// All of it. engine: may be null. model_name: the first served name.
+  std::string text(const Engine* engine, const std::string& model_name,
+                   MetricsForm form = MetricsForm::kText) const;
 
  private:
   struct Impl;

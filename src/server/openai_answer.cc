@@ -40,7 +40,8 @@ std::string system_fingerprint() {
 OpenAiAnswer::OpenAiAnswer(const AnswerForm& form, const std::string& request_id,
                            std::vector<std::unique_ptr<Stream>> streams, const Engine& engine)
     : Answer(std::move(streams), form.stream, form.has_answer), form_(form), engine_(engine) {
-  const std::string id = (form_.route == Route::kChat ? "chatcmpl-" : "cmpl-") + request_id;
+  const std::string id =
+      (form_.route == Route::kChat ? kChatPrefix : kCompletionPrefix) + request_id;
   prefix_ = "{\"id\":" + json_quote(id) + ",\"object\":\"" + object_name(form_) +
             "\",\"created\":" + std::to_string(unix_seconds()) +
             ",\"model\":" + json_quote(form_.model) +

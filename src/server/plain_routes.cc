@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/abort_route.h"
 #include "server/page.h"
 #include "stoker/version.h"
 
@@ -79,7 +80,12 @@ PlainAnswer health(const ServerContext& context) {
 }
 
 PlainAnswer ready(const ServerContext& context) {
-  return {why_not_served(context) ? 503 : 200, ready_json(context).dump()};
+  PlainAnswer answer = json(ready_json(context));
+  if (const auto refusal = why_not_served(context)) {
+    answer.status = refusal->status;
+    answer.retry_after_s = refusal->retry_after_s;
+  }
+  return answer;
 }
 
 // The server's thread answers this, so it ticks.
@@ -93,10 +99,10 @@ PlainAnswer load(const ServerContext& context) {
   return json(out);
 }
 
-PlainAnswer metrics(const ServerContext& context) {
+PlainAnswer metrics(const ServerContext& context, const std::string& accept) {
   const std::string name = context.names.empty() ? std::string() : context.names.front();
-  return {200, context.metrics.text(context.engine, name),
-          "text/plain; version=0.0.4; charset=utf-8"};
+  const MetricsForm form = metrics_form_of(accept);
+  return {200, context.metrics.text(context.engine, name, form), content_type_of(form)};
 }
 
 PlainAnswer model_card(const ServerContext& context, const std::string& path) {
@@ -115,6 +121,12 @@ PlainAnswer is_paused(const ServerContext& context) {
   Json out = Json::object();
   out.set("is_paused", Json::boolean(context.is_paused));
   return json(out);
+}
+
+PlainAnswer abort_requests(const ServerContext& context, std::string_view body) {
+  auto answer = abort_answer(context, body);
+  if (!answer) return refused(to_http_error(answer.error()));
+  return {200, *std::move(answer)};
 }
 
 PlainAnswer reset_prefix_cache(const ServerContext& context) {
@@ -163,12 +175,16 @@ PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& reques
 }  // namespace
 
 std::optional<HttpError> why_not_served(const ServerContext& context) {
-  if (context.is_draining) return HttpError{503, "the server is stopping", "", ""};
-  if (context.engine == nullptr)
-    return HttpError{503, "the server is starting: " + context.start.text(), "", ""};
+  if (context.is_draining)
+    return HttpError{503, "the server is stopping", "", "", kLongRetrySeconds};
+  if (context.engine == nullptr) {
+    const auto left = context.start.seconds_left(StartPhase::Clock::now());
+    return HttpError{503, "the server is starting: " + context.start.text(), "", "",
+                     retry_after_seconds(left)};
+  }
   if (!context.engine->healthy())
-    return HttpError{503, "the engine has stopped", "", "EngineDeadError"};
-  if (context.is_paused) return HttpError{503, "the server is paused", "", ""};
+    return HttpError{503, "the engine has stopped", "", "EngineDeadError", kLongRetrySeconds};
+  if (context.is_paused) return HttpError{503, "the server is paused", "", "", kLongRetrySeconds};
   return std::nullopt;
 }
 
@@ -188,7 +204,7 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
     case Target::kLoad:
       return load(context);
     case Target::kMetrics:
-      return metrics(context);
+      return metrics(context, request.accept);
     case Target::kServerInfo:
       return json(server_info_json(context));
     case Target::kPause:
@@ -197,6 +213,8 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
       return set_paused(context, false);
     case Target::kIsPaused:
       return is_paused(context);
+    case Target::kAbortRequests:
+      return abort_requests(context, request.body);
     default:
       return answer_with_engine(context, request);
   }

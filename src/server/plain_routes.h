@@ -17,6 +17,7 @@ struct PlainAnswer {
   std::string body = {};
   const char* content_type = "application/json";
   std::optional<HttpError> error = {};  ///< then the rest is of no account
+  int retry_after_s = 1;                ///< where is_worth_retrying(status)
 };
 
 /// The answer to a request that check_head passed and whose target does not take a body. The

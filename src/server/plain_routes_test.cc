@@ -140,6 +140,7 @@ TEST_F(ServerTest, EveryRouteAsksForTheRightKey) {
       {post("/pause", ""), false, true},
       {post("/resume", ""), false, true},
       {get("/is_paused"), false, true},
+      {post("/abort_requests", R"({"request_ids":[]})"), false, true},
   };
   for (const Case& c : cases) {
     const int without = c.for_clients || c.for_admins ? 401 : 200;
@@ -231,6 +232,7 @@ TEST_F(ServerTest, PausedServerRefusesAndGoesOn) {
   const HttpReply refused = ask(post("/v1/completions", R"({"prompt":"hi"})", kGoodKey));
   EXPECT_EQ(refused.status, 503);
   EXPECT_THAT(refused.body, HasSubstr("the server is paused"));
+  EXPECT_EQ(refused.header("retry-after"), "10");
   EXPECT_EQ(member(ask(get("/ready")), "state"), "paused");
   EXPECT_EQ(ask(get("/health")).status, 200);
   EXPECT_EQ(engine_->num_running(), 1);

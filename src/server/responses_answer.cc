@@ -24,7 +24,7 @@ ResponsesAnswer::ResponsesAnswer(const AnswerForm& form, const std::string& requ
                                  std::vector<std::unique_ptr<Stream>> streams, const Engine& engine)
     : Answer(std::move(streams), form.stream, true),
       form_(form),
-      id_("resp_" + request_id),
+      id_(kResponsePrefix + request_id),
       created_(unix_seconds()),
       logprobs_(engine, form.route, form.tokens_as_ids) {}
 

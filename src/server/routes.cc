@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 constexpr std::string_view kMessagesPath = "/v1/messages";
-constexpr std::string_view kResponsePrefix = "/v1/responses/";
+constexpr std::string_view kResponsesBelow = "/v1/responses/";
 
 // Tasks that other models have. Told apart from paths that mean nothing, so that clients see the
 // reason.
@@ -74,6 +74,8 @@ constexpr RouteRow kRoutes[] = {
     {"/reset_prefix_cache", Target::kResetPrefixCache, Method::kPost, Access::kAdmins},
     {"/pause", Target::kPause, Method::kPost, Access::kAdmins},
     {"/resume", Target::kResume, Method::kPost, Access::kAdmins},
+    {"/abort_requests", Target::kAbortRequests, Method::kPost, Access::kAdmins, Service::kPlain,
+     kJsonType},
     {"/is_paused", Target::kIsPaused, Method::kGet, Access::kAdmins},
 };
 constexpr std::string_view kIdMark = "{id}";
@@ -133,7 +135,7 @@ HttpError no_such_path(const HttpRequest& request) {
       std::any_of(std::begin(kOtherTasks), std::end(kOtherTasks),
                   [&](std::string_view task) { return starts_with(request.path, task); });
   if (is_other_task) return {404, "the served model does not support the task of " + path, "", ""};
-  if (starts_with(request.path, kResponsePrefix))
+  if (starts_with(request.path, kResponsesBelow))
     return {404, "there is no " + path + ": responses are not stored", "", ""};
   return {404, "there is no " + path + " here", "", ""};
 }

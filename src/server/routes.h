@@ -51,6 +51,7 @@ enum class Target {
   kPause,
   kResume,
   kIsPaused,
+  kAbortRequests,
 };
 
 /// What the path of a request means.

@@ -28,6 +28,7 @@ struct ScriptedEngine::Shared {
   int64_t num_events_made = 0;
   int64_t num_events_read = 0;
   int num_cancelled = 0;
+  EngineStats stats;
   bool is_healthy = true;
   bool is_draining = false;
   bool is_stopping = false;
@@ -224,6 +225,16 @@ bool ScriptedEngine::healthy() const {
 void ScriptedEngine::set_healthy(bool healthy) {
   const std::scoped_lock lock(shared_->mutex);
   shared_->is_healthy = healthy;
+}
+
+void ScriptedEngine::set_stats(EngineStats stats) {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->stats = std::move(stats);
+}
+
+EngineStats ScriptedEngine::stats() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->stats;
 }
 
 void ScriptedEngine::drain(std::chrono::milliseconds limit) {

@@ -59,12 +59,13 @@ class ScriptedEngine : public Engine {
   /// "<id>" of each.
   Result<std::string> decode(const std::vector<int32_t>& ids) const override;
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override;
-  EngineStats stats() const override { return {}; }
+  EngineStats stats() const override;  ///< those that were set
   void reset_prefix_cache() override {}
   bool healthy() const override;
   void drain(std::chrono::milliseconds limit) override;
 
   void set_healthy(bool healthy);
+  void set_stats(EngineStats stats);
   std::vector<Request> requests() const;  ///< all that were accepted
   int num_live_streams() const;           ///< not destroyed
   int num_running() const;                ///< have not told their end

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "server/cors.h"
 #include "server/keys.h"
 #include "stoker/engine.h"
 #include "stoker/log.h"
@@ -25,6 +26,7 @@ struct ServerOptions {
       served_model_names;             ///< the first one is told in answers; empty: the model's name
   std::vector<ApiKey> api_keys = {};  ///< of clients; none: everybody is served
   std::vector<ApiKey> admin_api_keys = {};  ///< none: there are no routes for administrators
+  CorsRules cors = {};                      ///< which pages of other origins may read answers
   bool page = true;                         ///< a page for browsers at "/"
   bool tokenizer_info = false;              ///< /tokenizer_info is there
   bool metrics_need_key = false;            ///< /metrics takes one of these

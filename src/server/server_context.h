@@ -14,6 +14,7 @@
 #include "server/batch_service.h"
 #include "server/identity.h"
 #include "server/metrics.h"
+#include "server/retry_after.h"
 #include "server/routes.h"
 #include "server/server.h"
 #include "server/start_phase.h"
@@ -52,6 +53,7 @@ struct ServerContext {
   int64_t num_answering = 0;  ///< requests for the engine that are under way
   std::unordered_map<std::string, int> num_answering_of_key;  ///< of these; no zeros
   std::vector<char> read_buffer;
+  RunTimes run_times;
   IdSource ids;
   ServerMetrics metrics;
   UnknownFields unknown_fields;

@@ -425,7 +425,7 @@ TEST_F(ServerTest, StopLetsWhatRunsFinish) {
   ASSERT_TRUE(refused.has_value());
   EXPECT_EQ(refused->status, 503);
   EXPECT_EQ(refused->header("connection"), "close");
-  EXPECT_EQ(refused->header("retry-after"), "1");
+  EXPECT_EQ(refused->header("retry-after"), "10");
   EXPECT_THAT(refused->body, HasSubstr("ServiceUnavailable"));
   TestClient late(port());
   late.send(get("/health"));

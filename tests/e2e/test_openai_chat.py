@@ -128,3 +128,19 @@ def test_keys():
         with urllib.request.urlopen(reset, timeout=LIMIT) as response:
             assert response.status == 200
         assert "sk-" not in server.log and "key=team" in server.log
+
+
+def test_aborted_requests():
+    with Server("demo", "--admin-api-key", "root-key") as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", timeout=LIMIT, max_retries=0) as made:
+            stream = made.completions.create(model="demo", prompt="The capital of Italy is", max_tokens=4000, stream=True,
+                                             extra_body={"ignore_eos": True})
+            body = json.dumps({"request_ids": [next(iter(stream)).id, "cmpl-none"]}).encode()
+            abort = urllib.request.Request(f"{server.url}/abort_requests", body,
+                                           {"Authorization": "Bearer root-key", "Content-Type": "application/json"})
+            with urllib.request.urlopen(abort, timeout=LIMIT) as response:
+                assert json.load(response) == {"aborted": 1}
+            with pytest.raises(openai.APIError, match="the request was aborted"):
+                for _ in stream:
+                    pass
+        assert server.ask("/v1/completions", {"prompt": "The capital of Italy is", "max_tokens": 1})[0] == 200

@@ -1,7 +1,9 @@
 """How `stoker serve` is told what to do: files of options, keys, and what is wrong with them."""
+import json
 import os
 import re
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -94,6 +96,32 @@ def test_a_unix_socket(tmp_path):
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+def origin_told(server, origin):
+    """What a page of that origin is told of itself, and of credentials."""
+    request = urllib.request.Request(server.url + "/version", headers={"Origin": origin})
+    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+        return answer.headers["Access-Control-Allow-Origin"], answer.headers["Access-Control-Allow-Credentials"]
+
+
+def test_origins_of_pages(tmp_path):
+    mine, other = "https://chat.example", "https://other.example"
+    with Server("demo") as server:
+        assert origin_told(server, other) == ("*", None)
+    with Server("demo", "--allowed-origins", json.dumps([mine]), "--allow-credentials") as server:
+        assert origin_told(server, mine) == (mine, "true") and origin_told(server, other) == (None, None)
+    config = tmp_path / "serve.yaml"
+    config.write_text(f"model: demo\nallowed-origins: [{mine}, 'http://localhost:3000']\n")
+    with Server("--config", config) as server:
+        assert origin_told(server, mine) == (mine, None) and origin_told(server, other) == (None, None)
+
+
+@pytest.mark.parametrize("option", ["--allowed-origins", "--allowed-methods", "--allowed-headers"])
+def test_lists_that_are_none(option):
+    for value in ("[", "[1]", "a b", '["a\\r\\nX: y"]'):
+        done = run("serve", "demo", option, value)
+        assert done.returncode == 2 and done.stderr.startswith(f"stoker serve: {option}: "), value
 
 
 def test_paths_that_cannot_be_sockets(tmp_path):

@@ -1,0 +1,15 @@
+// Text of HTTP's fields.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace stoker {
+
+/// Of ASCII letters.
+std::string lower_case(std::string_view text);
+
+/// Without blanks and tabs around it.
+std::string_view trim(std::string_view text);
+
+}  // namespace stoker
