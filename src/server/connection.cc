@@ -430,7 +430,7 @@ void Connection::append_head(int status, size_t content_length, const char* cont
 }
 
 void Connection::respond(int status, std::string_view body, const char* content_type) {
-  append_head(status, body.size(), content_type);
+  append_head(status, body.size(), body.empty() ? "" : content_type);
   if (parser_.request().method != "HEAD") output_ += body;
   num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");

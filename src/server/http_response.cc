@@ -20,7 +20,7 @@ std::string response_head(const ResponseHead& head) {
     add("Access-Control-Allow-Methods", head.allow);
     add("Access-Control-Allow-Headers", "Authorization, *");
   } else if (head.content_length) {
-    if (*head.content_length > 0) add("Content-Type", head.content_type);
+    if (*head.content_type != '\0') add("Content-Type", head.content_type);
     add("Content-Length", std::to_string(*head.content_length));
   } else {
     add("Content-Type", head.content_type);

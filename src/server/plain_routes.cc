@@ -189,6 +189,8 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
       return load(context);
     case Target::kMetrics:
       return metrics(context);
+    case Target::kOpenApi:
+      return {200, context.openapi};
     case Target::kServerInfo:
       return json(server_info_json(context));
     case Target::kPause:
