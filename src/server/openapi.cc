@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "server/api_schemas.h"
 #include "server/fields.h"
+#include "server/storage_routes.h"
 #include "stoker/version.h"
 
 namespace stoker {
@@ -65,7 +66,7 @@ const std::vector<Operation>& operations() {
        false,
        {"limit", "order", "after", "purpose"}},
       {Target::kFiles, "post", "Uploads a file", kJson, false, "FileUpload"},
-      {Target::kFileContent, "get", "What is in a file", "application/octet-stream", false},
+      {Target::kFileContent, "get", "What is in a file", kFileMediaType, false},
       {Target::kFile, "get", "Tells about a file", kJson, false},
       {Target::kFile, "delete", "Deletes a file", kJson, false},
       {Target::kBatches,
@@ -301,6 +302,9 @@ Json security_schemes_json() {
 std::string openapi_json(const ServerOptions& options, const AccessRules& access) {
   Json info = one_member("title", Json::string("Stoker"));
   info.set("version", Json::string(version()));
+  info.set("description",
+           Json::string("Integers are written without a fraction: 1.0 is none. What the schemas do "
+                        "not say is checked, too, and a 400 names the field."));
   Json components = one_member("schemas", schemas_json());
   components.set("securitySchemes", security_schemes_json());
   Json out = one_member("openapi", Json::string("3.1.0"));

@@ -174,7 +174,7 @@ TEST_F(StorageTest, LargeFilesGoBothWaysInPieces) {
   const std::string empty = upload("");
   const HttpReply nothing = ask(get("/v1/files/" + empty + "/content"));
   EXPECT_EQ(nothing.header("content-length"), "0");
-  EXPECT_EQ(nothing.header("content-type"), "application/octet-stream");
+  EXPECT_EQ(nothing.header("content-type"), "application/jsonl");
 }
 
 TEST_F(StorageTest, UploadsInChunks) {
