@@ -37,19 +37,12 @@ finish() {
 }
 trap finish EXIT
 
-build/release/stoker serve tests/data/small/checkpoint --max-model-len 128 --port 0 --batch-dir "$work/batches" \
-  --enable-tokenizer-info-endpoint 2>"$work/server.log" &
-server=$!
-url=
-for _ in $(seq 300); do
-  url=$(sed -n 's/.*stoker: ready; .* at \(http:[^ ]*\).*/\1/p' "$work/server.log")
-  [[ -z $url ]] || break
-  kill -0 "$server" 2>/dev/null || { cat "$work/server.log" >&2 && fail "the server ended"; }
-  sleep 0.2
-done
-[[ -n $url ]] || fail "the server did not get ready"
+start_server "$work/server.log" tests/data/small/checkpoint --max-model-len 128 --batch-dir "$work/batches" \
+  --enable-tokenizer-info-endpoint
 
-"$venv/bin/schemathesis" run "$url/openapi.json" --max-examples "$examples" --seed "$seed" --phases coverage,fuzzing \
+schemathesis=$PWD/$venv/bin/schemathesis
+cd "$work"  # it keeps notes where it runs
+"$schemathesis" run "$url/openapi.json" --max-examples "$examples" --seed "$seed" --phases coverage,fuzzing \
   --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
   --continue-on-failure --request-timeout 60 --suppress-health-check all
 kill -0 "$server" 2>/dev/null || fail "the server ended"

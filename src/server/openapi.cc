@@ -196,8 +196,7 @@ Json success_json(const Operation& operation) {
   const char* kind = std::string_view(operation.media_type) == kJson ? "object" : "string";
   Json content = content_json(operation.media_type, one_member("type", Json::string(kind)));
   if (operation.can_stream) {
-    Json events = one_member("type", Json::string("string"));
-    events.set("description", Json::string("with stream: true, server-sent events"));
+    Json events = one_member("description", Json::string("with stream: true, an event each"));
     content.set(kEvents, one_member("schema", std::move(events)));
   }
   out.set("content", std::move(content));
