@@ -23,7 +23,7 @@ constexpr ForeignOption kForeignOptions[] = {
     {"--chat-template", Takes::kValue, "none", "the chat format is the model's own"},
     {"--compilation-config", Takes::kValue, nullptr, "nothing is compiled at a start"},
     {"--data-parallel-size", Takes::kValue, "1", "one process computes"},
-    {"--disable-fastapi-docs", Takes::kNothing, nullptr, "there are none"},
+    {"--disable-fastapi-docs", Takes::kNothing, nullptr, "/openapi.json alone is there"},
     {"--disable-log-requests", Takes::kNothing, nullptr, "no request is logged with its text"},
     {"--disable-log-stats", Takes::kNothing, nullptr, "/metrics has them, the log has not"},
     {"--disable-uvicorn-access-log", Takes::kNothing, nullptr, "requests stay in the log"},

@@ -36,16 +36,7 @@ finish() {
 }
 trap finish EXIT
 
-build/release/stoker serve demo --port 0 --enable-tokenizer-info-endpoint 2>"$work/server.log" &
-server=$!
-url=
-for _ in $(seq 300); do
-  url=$(sed -n 's/.*stoker: ready; .* at \(http:[^ ]*\).*/\1/p' "$work/server.log")
-  [[ -z $url ]] || break
-  kill -0 "$server" 2>/dev/null || { cat "$work/server.log" >&2 && fail "the server ended"; }
-  sleep 0.2
-done
-[[ -n $url ]] || fail "the server did not get ready"
+start_server "$work/server.log" demo --enable-tokenizer-info-endpoint
 
 cat >"$work/prometheus.yml" <<END
 scrape_configs:

@@ -42,6 +42,21 @@ need_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
+# start_server LOG ARGUMENTS...: `stoker serve` of build/release on a free port. Sets $server to its process, and $url once it is ready.
+start_server() {
+  local log=$1
+  build/release/stoker serve "${@:2}" --port 0 2>"$log" &
+  server=$!
+  url=
+  for _ in $(seq 300); do
+    url=$(sed -n 's/.*stoker: ready; .* at \(http:[^ ]*\).*/\1/p' "$log")
+    [[ -z $url ]] || return 0
+    kill -0 "$server" 2>/dev/null || { cat "$log" >&2 && fail "the server ended"; }
+    sleep 0.2
+  done
+  fail "the server did not get ready"
+}
+
 # Configures build/PRESET and builds the given targets (all, if none), with the options of cmake in $configure.
 configure=()
 build_preset() {

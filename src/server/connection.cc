@@ -371,7 +371,7 @@ void Connection::append_head(ResponseHead head) {
 
 void Connection::respond(int status, std::string_view body, const char* content_type,
                          int retry_after_s) {
-  append_head(status, body.size(), content_type, retry_after_s);
+  append_head(status, body.size(), body.empty() ? "" : content_type, retry_after_s);
   if (parser_.request().method != "HEAD") output_ += body;
   num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");

@@ -10,7 +10,6 @@ namespace stoker {
 namespace {
 
 constexpr size_t kMaxPieceBytes = size_t{1} << 20;  // of an upload, in memory
-constexpr const char* kContentType = "application/jsonl";
 
 }  // namespace
 
@@ -77,7 +76,7 @@ void Connection::on_storage() {
 }
 
 void Connection::begin_content() {
-  append_head(200, static_cast<size_t>(*storage_->content_bytes()), kContentType);
+  append_head(200, static_cast<size_t>(*storage_->content_bytes()), kFileMediaType);
   is_sending_ = true;
   pump_content();
 }

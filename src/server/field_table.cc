@@ -23,9 +23,8 @@ constexpr Field kFields[] = {
     {"prompt", kInCompletions, read_prompt, "string, [string], [int], [[int]]",
      "required; several prompts give several choices, in their order"},
     {"messages", kInChat, read_messages, "[message]", "required; see Messages below"},
-    {"max_tokens", kInBoth | kInSamplingParams, read_max_tokens, "int >= 1",
-     "default 16 for completions (there also 0, with `echo`), elsewhere what is left of the "
-     "context"},
+    {"max_tokens", kInBoth | kInSamplingParams, read_max_tokens, "int >= 1, or 0 with `echo`",
+     "default 16 for completions, elsewhere what is left of the context"},
     {"max_completion_tokens", kInBoth, read_max_completion_tokens, "int >= 1",
      "as `max_tokens`, and wins over it"},
     {"temperature", kInAll | kInSamplingParams, read_temperature, "number >= 0",
@@ -84,9 +83,12 @@ constexpr Field kFields[] = {
      "one of them, not told in the prompt; with `disable_any_whitespace`, "
      "`disable_additional_properties`"},
     {"guided_json", kInBoth, read_guided_json, "a JSON schema", "as `structured_outputs.json`"},
-    {"guided_regex", kInBoth, read_guided_regex, "string", "as `structured_outputs.regex`"},
-    {"guided_choice", kInBoth, read_guided_choice, "[string]", "as `structured_outputs.choice`"},
-    {"guided_grammar", kInBoth, read_guided_grammar, "string", "as `structured_outputs.grammar`"},
+    {"guided_regex", kInBoth, read_guided_regex, "string, not empty",
+     "as `structured_outputs.regex`"},
+    {"guided_choice", kInBoth, read_guided_choice, "[string], up to 4096, none empty",
+     "as `structured_outputs.choice`"},
+    {"guided_grammar", kInBoth, read_guided_grammar, "string, not empty",
+     "as `structured_outputs.grammar`"},
     {"guided_decoding_backend", kInBoth, read_user, "string", "has no effect"},
     {"speculate", kSampled, read_speculate, "bool",
      "false: no drafts are made for it; its answer is the same"},
@@ -170,7 +172,7 @@ constexpr Field kFields[] = {
      "what the model may call; others than functions are refused"},
     {"tool_choice", kInResponses, read_flat_tool_choice,
      "`auto`, `none`, `required` or {type: function, name}", "as of a chat"},
-    {"include", kInResponses, read_include, "[string]",
+    {"include", kInResponses, read_include, "[string], of two words",
      "`message.output_text.logprobs`: of each token of the text; `reasoning.encrypted_content` has "
      "no effect"},
     {"metadata", kInResponses, read_pairs, "{key: string}, up to 16 of them",
@@ -202,8 +204,9 @@ constexpr Field kFields[] = {
      "the conversation in the answer"},
 
     // Of /inference/v1/generate alone. Source of the names: vLLM's body and its SamplingParams.
-    {"token_ids", kInGenerate, read_token_ids, "[int]", "required; the prompt"},
-    {"sampling_params", kInGenerate, read_sampling_params, "object", "its members are below"},
+    {"token_ids", kInGenerate, read_token_ids, "[int], at least one", "required; the prompt"},
+    {"sampling_params", kInGenerate, read_sampling_params, "{sampling parameters}",
+     "its members are below"},
     {"features", kInGenerate, nullptr, "[]", "images"},
     {"ec_transfer_params", kInGenerate, nullptr, "[]", "images that another machine has read"},
     {"detokenize", kInSamplingParams, nullptr, "[true,false]", "no text is told"},
@@ -216,7 +219,7 @@ constexpr Field kFields[] = {
     {"extra_args", kInSamplingParams, nullptr, "[{}]", "arguments of plug-ins"},
 
     // Of /v1/messages alone. Source of the names: the types of Anthropic's client for Python.
-    {"messages", kInMessages, read_anthropic_messages, "[message]",
+    {"messages", kInMessages, read_anthropic_messages, "[message of blocks]",
      "required; their blocks are below"},
     {"max_tokens", kInMessages, read_token_limit, "int >= 1", "required but to count tokens"},
     {"system", kInMessages, read_system, "string or [text block]",

@@ -101,6 +101,28 @@ FieldPlace place_of(Route route) {
   return kInMessages;
 }
 
+std::span<const char* const> required_fields(Route route) {
+  static constexpr const char* kPrompt[] = {"prompt"};
+  static constexpr const char* kInput[] = {"input"};
+  static constexpr const char* kTokenIds[] = {"token_ids"};
+  static constexpr const char* kMessagesAlone[] = {"messages"};
+  static constexpr const char* kMessagesAndLimit[] = {"messages", "max_tokens"};
+  switch (route) {
+    case Route::kCompletions:
+      return kPrompt;
+    case Route::kResponses:
+      return kInput;
+    case Route::kGenerate:
+      return kTokenIds;
+    case Route::kMessages:
+      return kMessagesAndLimit;
+    case Route::kChat:
+    case Route::kCountTokens:
+      break;
+  }
+  return kMessagesAlone;
+}
+
 const Field* find_field(FieldPlace place, std::string_view name) {
   for (const Field& field : request_fields()) {
     if (name == field.name && field.is_in(place)) return &field;

@@ -53,8 +53,9 @@ struct Field {
   const char* name;
   unsigned places;      ///< of FieldPlace
   FieldReader read;     ///< null: not supported
-  const char* values;   ///< supported: what it takes, for people. Else: the values that change
-                        ///< nothing, as a JSON array, apart from null
+  const char* values;   ///< supported: what it takes, for people; api_schemas.cc has the schema of
+                        ///< that text. Else: the values that change nothing, as a JSON array,
+                        ///< apart from null
   const char* comment;  ///< for people: what it does, or what it would do
 
   bool is_in(FieldPlace place) const { return (places & place) != 0; }
@@ -65,6 +66,9 @@ std::span<const Field> request_fields();
 
 /// The row of that name in that place, or null.
 const Field* find_field(FieldPlace place, std::string_view name);
+
+/// The fields that a body of that route must have, and not as null.
+std::span<const char* const> required_fields(Route route);
 
 /// Reads one member of a body: through its row's reader, or by comparing with what changes nothing.
 /// Null reads as absent. Errors: as FieldReader; kUnsupported for a value of an unsupported field

@@ -23,7 +23,7 @@ std::string response_head(const ResponseHead& head) {
     add("X-Accel-Buffering", "no");
     if (head.version >= 11) add("Transfer-Encoding", "chunked");
   } else if (head.status != 204) {
-    if (*head.content_length > 0) add("Content-Type", head.content_type);
+    if (*head.content_type != '\0') add("Content-Type", head.content_type);
     add("Content-Length", std::to_string(*head.content_length));
   }
   if (!head.keep_alive) {

@@ -11,9 +11,9 @@ namespace stoker {
 /// What the head of a response says. A plain value.
 struct ResponseHead {
   int status = 200;
-  int version = 11;        ///< of the request
-  bool keep_alive = true;  ///< the connection stays open after it
-  const char* content_type = "application/json";
+  int version = 11;                               ///< of the request
+  bool keep_alive = true;                         ///< the connection stays open after it
+  const char* content_type = "application/json";  ///< empty: there is no body
   std::optional<size_t> content_length = {};  ///< none: the length is not known (an event stream)
   std::string_view request_id = {};           ///< may be empty
   std::string_view allow = {};                ///< methods; empty: not told

@@ -205,6 +205,8 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
       return load(context);
     case Target::kMetrics:
       return metrics(context, request.accept);
+    case Target::kOpenApi:
+      return {200, context.openapi};
     case Target::kServerInfo:
       return json(server_info_json(context));
     case Target::kPause:

@@ -19,22 +19,13 @@ bool is_anthropic(Route route) {
   return route == Route::kMessages || route == Route::kCountTokens;
 }
 
-// The field with what is to be continued or answered.
-const char* prompt_field(Route route) {
-  switch (route) {
-    case Route::kCompletions:
-      return "prompt";
-    case Route::kResponses:
-      return "input";
-    case Route::kGenerate:
-      return "token_ids";
-    default:
-      return "messages";
+Result<void> check_required(Route route, const Json& body) {
+  for (const char* field : required_fields(route)) {
+    if (find_member(body, field) != nullptr) continue;
+    return Error{ErrorCode::kInvalidArgument, std::string(field) + ": expected a value, found none",
+                 field};
   }
-}
-
-Error missing(const std::string& field) {
-  return {ErrorCode::kInvalidArgument, field + ": expected a value, found none", field};
+  return {};
 }
 
 Result<void> read_members(const Json& body, RequestDraft& draft) {
@@ -148,21 +139,16 @@ void combine_thinking(RequestDraft& draft) {
   if (!draft.chat.reasoning_effort) draft.chat.reasoning_effort = draft.template_effort;
 }
 
-// What Anthropic's clients expect where they say nothing.
-Result<void> combine_messages(RequestDraft& draft) {
-  if (draft.parsed.form.route == Route::kMessages && !draft.request.max_tokens)
-    return missing("max_tokens");
-  if (!draft.chat.thinking) draft.chat.thinking = "disabled";
-  return {};
-}
-
 // What fields say of each other, and what stands apart from the messages.
 Result<void> combine(RequestDraft& draft) {
   if (!draft.system.empty())
     draft.chat.messages.insert(draft.chat.messages.begin(), {"system", std::move(draft.system)});
   if (draft.has_stream_options && !draft.parsed.form.stream)
     return contradiction("stream_options", "only with stream: true");
-  if (is_anthropic(draft.parsed.form.route)) return combine_messages(draft);
+  if (is_anthropic(draft.parsed.form.route)) {
+    if (!draft.chat.thinking) draft.chat.thinking = "disabled";  // as its clients expect
+    return {};
+  }
   if (auto combined = combine_lengths(draft); !combined) return combined;
   if (auto combined = combine_logprobs(draft); !combined) return combined;
   if (auto combined = combine_continuation(draft); !combined) return combined;
@@ -208,7 +194,7 @@ Result<ParsedRequest> parse_request(Route route, const Json& body,
   if (auto found = resolve_model(model_names, draft.parsed.form.model); !found) {
     return std::move(found).error();
   }
-  if (draft.chat.messages.empty() && draft.prompts.empty()) return missing(prompt_field(route));
+  if (auto checked = check_required(route, body); !checked) return std::move(checked).error();
   if (auto combined = combine(draft); !combined)
     return in_terms_of(route, std::move(combined).error());
   ParsedRequest parsed = std::move(draft.parsed);

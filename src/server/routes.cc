@@ -18,20 +18,8 @@ constexpr std::string_view kOtherTasks[] = {"/v1/embeddings", "/v1/audio/", "/po
                                             "/classify",      "/v1/score",  "/score",
                                             "/rerank",        "/v1/rerank", "/v2/rerank"};
 
-enum class Access { kAll, kClients, kAdmins };
-enum class Method { kGet, kPost, kGetOrPost, kGetOrDelete };
-
 constexpr const char* kJsonType = "application/json";
 constexpr const char* kFormType = "multipart/form-data";
-
-struct RouteRow {
-  std::string_view path;  // "{id}" stands for any text
-  Target target;
-  Method method;
-  Access access;
-  Service service = Service::kPlain;
-  const char* media_type = nullptr;  // that a POST must have
-};
 
 constexpr RouteRow kRoutes[] = {
     {"/", Target::kPage, Method::kGet, Access::kAll},
@@ -42,6 +30,7 @@ constexpr RouteRow kRoutes[] = {
     {"/version", Target::kVersion, Method::kGet, Access::kAll},
     {"/load", Target::kLoad, Method::kGet, Access::kAll},
     {"/metrics", Target::kMetrics, Method::kGet, Access::kAll},
+    {"/openapi.json", Target::kOpenApi, Method::kGet, Access::kAll},
     {"/v1/models", Target::kModels, Method::kGet, Access::kClients},
     {"/v1/models/{id}", Target::kModel, Method::kGet, Access::kClients},
     {"/tokenizer_info", Target::kTokenizerInfo, Method::kGet, Access::kClients},
@@ -142,11 +131,9 @@ HttpError no_such_path(const HttpRequest& request) {
 
 std::optional<HttpError> check_access(const RouteRow& row, const HttpRequest& request,
                                       const AccessRules& rules, const Caller& caller) {
-  if (row.access == Access::kAdmins && rules.admins.empty()) return no_such_path(request);
-  const bool is_guarded_metrics = row.target == Target::kMetrics && rules.metrics_need_key;
-  if (row.access == Access::kAll && !is_guarded_metrics) return std::nullopt;
-  if (row.access == Access::kClients && rules.clients.empty()) return std::nullopt;
-  const bool may_ask = is_guarded_metrics              ? caller.is_client || caller.is_admin
+  if (row.access == Access::kAdmins && !is_there(row, rules)) return no_such_path(request);
+  if (!needs_key(row, rules)) return std::nullopt;
+  const bool may_ask = row.access == Access::kAll      ? caller.is_client || caller.is_admin
                        : row.access == Access::kAdmins ? caller.is_admin
                                                        : caller.is_client;
   if (may_ask) return std::nullopt;
@@ -174,6 +161,21 @@ std::optional<HttpError> check_media(const char* expected, const HttpRequest& re
 }
 
 }  // namespace
+
+std::span<const RouteRow> route_rows() {
+  return kRoutes;
+}
+
+bool needs_key(const RouteRow& row, const AccessRules& rules) {
+  if (row.access == Access::kClients) return !rules.clients.empty();
+  return row.access == Access::kAdmins ||
+         (row.target == Target::kMetrics && rules.metrics_need_key);
+}
+
+bool is_there(const RouteRow& row, const AccessRules& rules) {
+  if (row.access == Access::kAdmins) return !rules.admins.empty();
+  return row.service != Service::kStorage || rules.has_storage;
+}
 
 Target target_of(std::string_view path) {
   for (const RouteRow& row : kRoutes) {
@@ -258,7 +260,7 @@ std::optional<HttpError> check_head(const HttpRequest& request, const AccessRule
                          request.method.substr(0, 40),
                      "", ""};
   }
-  if (row->service == Service::kStorage && !rules.has_storage)
+  if (!is_there(*row, rules))
     return HttpError{
         404, "there is no " + request.path.substr(0, 200) + " here without --batch-dir", "", ""};
   const bool has_media = row->media_type != nullptr && request.method == "POST";

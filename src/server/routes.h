@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ enum class Target {
   kVersion,
   kLoad,
   kMetrics,
+  kOpenApi,
   // For clients.
   kModels,
   kModel,
@@ -54,18 +56,35 @@ enum class Target {
   kAbortRequests,
 };
 
-/// What the path of a request means.
-Target target_of(std::string_view path);
-
-/// The id in the path of a target that has one in the middle or at the end, decoded; else empty.
-std::string id_of(std::string_view path);
-
 /// What answers a target.
 enum class Service {
   kPlain,    ///< the server's thread, at once
   kEngine,   ///< the engine; the workers read its JSON body
   kStorage,  ///< what is on disk, read and written by a thread of its own
 };
+
+enum class Access { kAll, kClients, kAdmins };
+enum class Method { kGet, kPost, kGetOrPost, kGetOrDelete };
+
+/// One route.
+struct RouteRow {
+  std::string_view path;  ///< "{id}" stands for any text
+  Target target;
+  Method method;
+  Access access;
+  Service service = Service::kPlain;
+  const char* media_type = nullptr;  ///< that a POST must have
+};
+
+/// All routes.
+std::span<const RouteRow> route_rows();
+
+/// What the path of a request means.
+Target target_of(std::string_view path);
+
+/// The id in the path of a target that has one in the middle or at the end, decoded; else empty.
+std::string id_of(std::string_view path);
+
 Service service_of(Target target);
 
 /// Whether it is asked again and again by those who watch: told to the log as debug lines alone.
@@ -95,6 +114,12 @@ struct Caller {
   bool is_client = false;
   bool is_admin = false;
 };
+
+/// Whether those who ask must show a key.
+bool needs_key(const RouteRow& row, const AccessRules& rules);
+
+/// Whether there is such a route.
+bool is_there(const RouteRow& row, const AccessRules& rules);
 
 Caller caller_of(const HttpRequest& request, const AccessRules& rules);
 

@@ -1,5 +1,7 @@
 #include "server/server_context.h"
 
+#include "server/openapi.h"
+
 namespace stoker {
 namespace {
 
@@ -16,6 +18,7 @@ ServerContext::ServerContext(ServerOptions options_in)
     : options(with_defaults(std::move(options_in))),
       access{KeyRing(options.api_keys), KeyRing(options.admin_api_keys), options.metrics_need_key,
              !options.batch_folder.empty()},
+      openapi(openapi_json(options, access)),
       created(unix_seconds()),
       names(options.served_model_names),
       workers(static_cast<size_t>(options.num_request_threads)),

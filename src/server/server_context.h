@@ -32,7 +32,8 @@ struct ServerContext {
 
   const ServerOptions options;
   const AccessRules access;
-  const int64_t created;  ///< when the server started, seconds of the Unix clock
+  const std::string openapi;  ///< what /openapi.json tells
+  const int64_t created;      ///< when the server started, seconds of the Unix clock
 
   Engine* engine = nullptr;        ///< null until it is attached; then it stays
   std::vector<std::string> names;  ///< the served ones, with an engine

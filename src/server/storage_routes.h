@@ -13,6 +13,9 @@
 
 namespace stoker {
 
+/// Of the content of a file.
+inline constexpr const char* kFileMediaType = "application/jsonl";
+
 /// A request that check_head passed. A plain value.
 struct StorageRequest {
   Target target = Target::kFiles;

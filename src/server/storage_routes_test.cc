@@ -172,7 +172,9 @@ TEST_F(StorageTest, LargeFilesGoBothWaysInPieces) {
   EXPECT_EQ(client.read_reply()->body.size(), content.size());
   EXPECT_EQ(client.read_reply()->status, 200);
   const std::string empty = upload("");
-  EXPECT_EQ(ask(get("/v1/files/" + empty + "/content")).header("content-length"), "0");
+  const HttpReply nothing = ask(get("/v1/files/" + empty + "/content"));
+  EXPECT_EQ(nothing.header("content-length"), "0");
+  EXPECT_EQ(nothing.header("content-type"), "application/jsonl");
 }
 
 TEST_F(StorageTest, UploadsInChunks) {
