@@ -97,6 +97,34 @@ TEST_F(ServerTest, ManyClientsThatVanishAtRandomMoments) {
   EXPECT_TRUE(still_answers());
 }
 
+// With FIN and with RST, behind each byte of a request and of its answer.
+TEST_F(ServerTest, ClientsThatVanishAtEveryByte) {
+  start(hello);
+  for (const char* body : {kCompletion, kStream}) {
+    const std::string request = post("/v1/completions", body, "Connection: close\r\n");
+    for (size_t sent = 0; sent <= request.size(); ++sent) {
+      for (const bool is_reset : {false, true}) {
+        TestClient client(port());
+        client.send(std::string_view(request).substr(0, sent));
+        if (is_reset) client.reset();
+      }
+    }
+    TestClient whole(port());
+    whole.send(request);
+    EXPECT_FALSE(whole.read_until("no such text"));  // up to the end of the connection
+    const size_t num_bytes = whole.unread().size();
+    ASSERT_GT(num_bytes, 200);
+    for (size_t read = 1; read <= num_bytes; ++read) {
+      TestClient client(port());
+      client.send(request);
+      EXPECT_TRUE(client.read_some(read));
+      client.reset();
+    }
+  }
+  EXPECT_TRUE(engine_->wait_until_idle());
+  EXPECT_TRUE(still_answers());
+}
+
 // ---- Bodies and heads that are wrong
 
 TEST_F(ServerTest, BodyCutShort) {

@@ -175,6 +175,14 @@ bool TestClient::read_until(std::string_view text, std::chrono::milliseconds lim
   return true;
 }
 
+bool TestClient::read_some(size_t num_bytes, std::chrono::milliseconds limit) {
+  const auto deadline = Clock::now() + limit;
+  while (input_.size() < num_bytes) {
+    if (!receive(deadline)) return false;
+  }
+  return true;
+}
+
 bool TestClient::is_closed_by_server(std::chrono::milliseconds limit) {
   if (!input_.empty()) return false;
   return !receive(Clock::now() + limit) && is_ended_;

@@ -43,6 +43,10 @@ class TestClient {
   /// is silent.
   bool read_until(std::string_view text,
                   std::chrono::milliseconds limit = std::chrono::seconds(20));
+  /// Reads until so many bytes have come since the last reply; false if the connection ends or is
+  /// silent before.
+  bool read_some(size_t num_bytes, std::chrono::milliseconds limit = std::chrono::seconds(20));
+  const std::string& unread() const { return input_; }  ///< what came since the last reply
   /// Waits for the server's end of the connection; false after `limit`, or if bytes come.
   bool is_closed_by_server(std::chrono::milliseconds limit = std::chrono::seconds(20));
   bool was_reset() const { return was_reset_; }  ///< the connection ended by RST
