@@ -84,6 +84,7 @@ const std::vector<Operation>& operations() {
       {Target::kResetPrefixCache, "post", "Forgets cached prefixes", nullptr},
       {Target::kPause, "post", "New requests are refused from now on", nullptr, false},
       {Target::kResume, "post", "New requests are taken again", nullptr, false},
+      {Target::kAbortRequests, "post", "Ends requests by their ids", kJson, false, "AbortRequest"},
       {Target::kIsPaused, "get", "Whether the server is paused", kJson, false},
   };
   return kOperations;
