@@ -100,6 +100,10 @@ void add_client_options(OptionParser& parser, ServerOptions* server, EngineOptio
   parser.off_flag("--no-page", &server->page, "No page for browsers at /");
   parser.flag("--enable-tokenizer-info-endpoint", &server->tokenizer_info,
               "Tells the tokenizer's first and last token at /tokenizer_info");
+  parser.flag("--enable-per-request-metrics", &server->per_request_metrics,
+              "Answers of OpenAI's routes tell the times of their request as metrics");
+  parser.flag("--enable-force-include-usage", &server->force_include_usage,
+              "Every stream of them ends with its usage, whatever stream_options says");
   parser.flag("--strict-requests", &server->strict_requests,
               "A field that no table knows is a 400; else it is logged once and ignored");
   parser.bytes("--max-request-body-bytes", &drafted->max_body_bytes,

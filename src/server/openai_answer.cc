@@ -170,7 +170,25 @@ void OpenAiAnswer::append_chunk(const Choice& choice, const std::string& content
 }
 
 void OpenAiAnswer::append_usage_chunk(std::string& out) const {
-  out += "data: " + prefix_ + ",\"choices\":[],\"usage\":" + usage_json(usage(), true) + "}\n\n";
+  out += "data: " + prefix_ + ",\"choices\":[],\"usage\":" + usage_json(usage(), true) +
+         metrics_member() + "}\n\n";
+}
+
+// Of one choice; of several there is no one time.
+std::string OpenAiAnswer::metrics_member() const {
+  if (!form_.metrics) return "";
+  if (choices().size() != 1) return ",\"metrics\":null";
+  const auto milliseconds = [](Seconds time) { return Json::real(time.count() * 1e3); };
+  const Seconds generation = timings().total - timings().first_token;
+  const int32_t num_later = usage().completion_tokens - 1;
+  const bool has_later = num_later > 0 && generation.count() > 0;
+  Json out = Json::object();
+  out.set("time_to_first_token_ms", milliseconds(timings().first_token));
+  out.set("generation_time_ms", milliseconds(generation));
+  out.set("queue_time_ms", milliseconds(timings().queued));
+  out.set("mean_itl_ms", has_later ? milliseconds(generation / num_later) : Json());
+  out.set("tokens_per_second", has_later ? Json::real(num_later / generation.count()) : Json());
+  return ",\"metrics\":" + out.dump();
 }
 
 std::string OpenAiAnswer::calls_json(const Choice& choice) const {
@@ -257,7 +275,7 @@ std::string OpenAiAnswer::body() {
     if (index > 0) out += ",";
     out += choice_json(*choice, index++);
   }
-  out += "],\"usage\":" + usage_json(usage(), true);
+  out += "],\"usage\":" + usage_json(usage(), true) + metrics_member();
   if (form_.route == Route::kChat) out += prompt_logprobs_member(0) + prompt_ids_member(0);
   return out + ",\"seed\":" + seed_json(streams().front()->seed()) + "}";
 }

@@ -44,6 +44,7 @@ class OpenAiAnswer final : public Answer {
   void append_chunk(const Choice& choice, const std::string& content, const std::string& end,
                     std::string& out);
   void append_usage_chunk(std::string& out) const;
+  std::string metrics_member() const;
   std::string choice_json(const Choice& choice, size_t index);
   std::string prompt_logprobs_member(size_t prompt) const;
   std::string prompt_ids_member(size_t prompt) const;

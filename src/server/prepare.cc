@@ -76,6 +76,9 @@ void begin(const ServerContext& context, Route route, const std::string& body,
     prepared.error = {400, name + ": expected a field that is known", name, ""};
     return;
   }
+  AnswerForm& form = prepared.parsed.form;
+  form.metrics = context.options.per_request_metrics;
+  if (context.options.force_include_usage && form.stream) form.include_usage = true;
   submit(*context.engine, route, abandoned, ready, prepared);
 }
 

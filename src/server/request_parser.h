@@ -38,6 +38,7 @@ struct AnswerForm {
   bool stream = false;
   bool include_usage = false;           ///< a last chunk with the usage
   bool continuous_usage_stats = false;  ///< the usage so far in every chunk
+  bool metrics = false;                 ///< times of the request beside the usage
   std::string repeated;  ///< of a response: members of its request that it has too, as JSON
 };
 

@@ -30,6 +30,8 @@ struct ServerOptions {
   bool page = true;                         ///< a page for browsers at "/"
   bool tokenizer_info = false;              ///< /tokenizer_info is there
   bool metrics_need_key = false;            ///< /metrics takes one of these
+  bool per_request_metrics = false;         ///< answers of OpenAI's routes tell their times
+  bool force_include_usage = false;         ///< every stream of them ends with its usage
   bool strict_requests = false;             ///< a field that no table knows is a 400
   int max_requests_per_key = 0;   ///< that are answered at the same time; 0: no limit of its own
   std::string batch_folder = {};  ///< where files and batches are kept; empty: no such routes

@@ -282,6 +282,28 @@ TEST_F(ServerTest, ErrorsOfTheRequest) {
   EXPECT_TRUE(engine_->requests().empty());
 }
 
+TEST_F(ServerTest, AnswersMayTellTheirTimes) {
+  ServerOptions options;
+  options.per_request_metrics = options.force_include_usage = true;
+  start(
+      [](const Request& request) {
+        Script script = hello(request);
+        script.steps.back().event.finish->timings = {Seconds(0.25), Seconds(0.5), Seconds(1.5)};
+        return script;
+      },
+      options);
+  const std::string told =
+      R"("metrics":{"time_to_first_token_ms":500,"generation_time_ms":1000,)"
+      R"("queue_time_ms":250,"mean_itl_ms":500,"tokens_per_second":2})";
+  EXPECT_THAT(ask(post("/v1/completions", R"({"prompt":"x"})")).body, HasSubstr(told));
+  const auto events = ask(post("/v1/completions", R"({"prompt":"x","stream":true})")).events();
+  ASSERT_GE(events.size(), 2);
+  EXPECT_THAT(events[events.size() - 2], HasSubstr("\"choices\":[],\"usage\":{"));
+  EXPECT_THAT(events[events.size() - 2], HasSubstr(told));
+  EXPECT_THAT(ask(post("/v1/completions", R"({"prompt":["x","y"]})")).body,
+              HasSubstr(R"("metrics":null)"));
+}
+
 TEST_F(ServerTest, UnknownFieldsMayBeErrors) {
   ServerOptions options;
   options.strict_requests = true;
