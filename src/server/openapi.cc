@@ -32,7 +32,7 @@ struct Operation {
 };
 
 const std::vector<Operation>& operations() {
-  static const std::vector<Operation> kOperations = {
+  static const std::vector<Operation> all = {
       {Target::kPage, "get", "A page to try a chat and to watch the server", "text/html", false},
       {Target::kHealth, "get", "Whether the engine takes steps", nullptr},
       {Target::kPing, "get", "Whether the engine takes steps", nullptr},
@@ -87,7 +87,7 @@ const std::vector<Operation>& operations() {
       {Target::kAbortRequests, "post", "Ends requests by their ids", kJson, false, "AbortRequest"},
       {Target::kIsPaused, "get", "Whether the server is paused", kJson, false},
   };
-  return kOperations;
+  return all;
 }
 
 // Bodies that a table of fields describes.
