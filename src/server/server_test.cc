@@ -292,9 +292,8 @@ TEST_F(ServerTest, AnswersMayTellTheirTimes) {
         return script;
       },
       options);
-  const std::string told =
-      R"("metrics":{"time_to_first_token_ms":500,"generation_time_ms":1000,)"
-      R"("queue_time_ms":250,"mean_itl_ms":500,"tokens_per_second":2})";
+  const std::string told = R"("metrics":{"time_to_first_token_ms":500,"generation_time_ms":1000,)"
+                           R"("queue_time_ms":250,"mean_itl_ms":500,"tokens_per_second":2})";
   EXPECT_THAT(ask(post("/v1/completions", R"({"prompt":"x"})")).body, HasSubstr(told));
   const auto events = ask(post("/v1/completions", R"({"prompt":"x","stream":true})")).events();
   ASSERT_GE(events.size(), 2);
