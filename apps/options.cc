@@ -38,19 +38,38 @@ std::function<std::string(const std::string&)> take_number(Place* place) {
   };
 }
 
+/// "1.5Gi" -> 1.5 and "Gi". A number alone has the empty unit.
+struct Quantity {
+  double number = 0;
+  std::string unit;
+};
+std::optional<Quantity> split_quantity(const std::string& text) {
+  Quantity quantity;
+  const auto [stop, code] =
+      std::from_chars(text.data(), text.data() + text.size(), quantity.number);
+  if (code != std::errc()) return std::nullopt;
+  quantity.unit.assign(stop, text.data() + text.size());
+  return quantity;
+}
+
+/// The power of a unit in a list of letters, from 1; 0 for no unit, none for another one.
+std::optional<int> power_of(const std::string& unit, std::string_view letters) {
+  if (unit.empty()) return 0;
+  const size_t power = letters.find(unit);
+  if (unit.size() != 1 || power == std::string_view::npos) return std::nullopt;
+  return static_cast<int>(power) + 1;
+}
+
 /// "1M" -> 1048576, "128k" -> 128000: as vLLM has them; none for what is no whole number then.
 std::optional<int64_t> parse_count(const std::string& text) {
-  double number = 0;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string unit(stop, text.data() + text.size());
-  if (code != std::errc() || unit.size() > 1) return std::nullopt;
-  const size_t binary = std::string_view("KMG").find(unit);
-  const size_t decimal = std::string_view("kmg").find(unit);
-  if (!unit.empty() && binary != std::string_view::npos) {
-    number = std::ldexp(number, 10 * (static_cast<int>(binary) + 1));
-  } else if (!unit.empty() && decimal != std::string_view::npos) {
-    number *= std::pow(1000, static_cast<double>(decimal + 1));
-  } else if (!unit.empty()) {
+  const auto quantity = split_quantity(text);
+  if (!quantity) return std::nullopt;
+  double number = quantity->number;
+  if (const auto binary = power_of(quantity->unit, "KMG")) {
+    number = std::ldexp(number, 10 * *binary);
+  } else if (const auto decimal = power_of(quantity->unit, "kmg")) {
+    number *= std::pow(1000, *decimal);
+  } else {
     return std::nullopt;
   }
   if (!(number >= 1 && number <= 0x1p31) || number != std::floor(number)) return std::nullopt;
@@ -59,15 +78,13 @@ std::optional<int64_t> parse_count(const std::string& text) {
 
 /// "1.5GiB" -> 1610612736; none for what is no size, or one beyond 2^62.
 std::optional<int64_t> parse_bytes(const std::string& text) {
-  double number = 0;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || !(number >= 0)) return std::nullopt;
-  std::string unit(stop, text.data() + text.size());
+  auto quantity = split_quantity(text);
+  if (!quantity || !(quantity->number >= 0)) return std::nullopt;
+  std::string& unit = quantity->unit;
   if (unit.ends_with("iB")) unit.resize(unit.size() - 2);
-  const size_t power = std::string_view("KMGT").find(unit);
-  if (!unit.empty() && (unit.size() != 1 || power == std::string_view::npos)) return std::nullopt;
-  const double bytes =
-      unit.empty() ? number : std::ldexp(number, 10 * (static_cast<int>(power) + 1));
+  const auto power = power_of(unit, "KMGT");
+  if (!power) return std::nullopt;
+  const double bytes = std::ldexp(quantity->number, 10 * *power);
   if (!(bytes <= 0x1p62)) return std::nullopt;
   return static_cast<int64_t>(bytes);
 }

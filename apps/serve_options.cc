@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <utility>
 
 #include "common.h"
@@ -167,8 +166,8 @@ std::string take(Drafted drafted, ServeOptions* options) {
   server.port = static_cast<uint16_t>(drafted.port);
   server.max_body_bytes = static_cast<size_t>(drafted.max_body_bytes);
   server.max_batch_file_bytes = static_cast<size_t>(drafted.max_batch_file_bytes);
-  server.ping_interval = drafted.ping_seconds > 0 ? std::chrono::seconds(drafted.ping_seconds)
-                                                  : std::chrono::hours(24 * 365);
+  server.ping_interval =
+      drafted.ping_seconds > 0 ? std::chrono::seconds(drafted.ping_seconds) : ServerOptions::kNever;
   if (std::string wrong = read_cors(drafted, &server.cors); !wrong.empty()) return wrong;
   auto keys = read_keys(std::move(drafted.api_keys), {"STOKER_API_KEY", "VLLM_API_KEY"}, "key");
   if (!keys) return "--api-key: " + keys.error().message;

@@ -22,6 +22,15 @@ Result<void> check_processor() {
   return {};
 }
 
+// 0: as the checkpoint has it.
+Result<void> check_model_len(int max_model_len, const ModelConfig& c) {
+  if (max_model_len >= 0 && max_model_len <= c.max_position_embeddings) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "max_model_len: expected 1 to " + std::to_string(c.max_position_embeddings) +
+                   ", the checkpoint's context, found " + std::to_string(max_model_len),
+               "max_model_len"};
+}
+
 }  // namespace
 
 Result<Replay> replay_of(const ModelConfig& config, BoundedReplay asked) {
@@ -60,15 +69,6 @@ std::string model_name(const std::string& model, const std::string& path) {
     clean = std::filesystem::absolute(clean).lexically_normal();
   if (!clean.has_filename()) clean = clean.parent_path();
   return clean.filename().string();
-}
-
-// 0: as the checkpoint has it.
-Result<void> check_model_len(int max_model_len, const ModelConfig& c) {
-  if (max_model_len >= 0 && max_model_len <= c.max_position_embeddings) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               "max_model_len: expected 1 to " + std::to_string(c.max_position_embeddings) +
-                   ", the checkpoint's context, found " + std::to_string(max_model_len),
-               "max_model_len"};
 }
 
 Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& model,

@@ -235,10 +235,8 @@ Result<void> Batch::Impl::take_line(std::string_view text) {
     }
     if (line.error) return write_error(custom_id, *line.error);
     return take_request(custom_id, line);
-  } catch (const std::bad_alloc&) {
-    error = {503, "no memory for the request", "", ""};
   } catch (const std::exception& exception) {
-    error = {500, exception.what(), "", ""};
+    error = to_http_error(exception);
   }
   opening.reset();
   if (custom_id.empty()) return write_line_error({}, "no_memory", error->message);

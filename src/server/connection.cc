@@ -263,7 +263,7 @@ HttpError Connection::too_many_of_key() const {
 void Connection::start_answer() {
   phase_ = Phase::kAnswering;
   if (!admit()) return respond_error(too_many_of_key());
-  set_deadline(kForever);
+  set_deadline(ServerOptions::kNever);
   is_abandoned_ = std::make_shared<std::atomic<bool>>(false);
   const Target target = target_of(parser_.request().path);
   asio::post(context_.workers, [self = shared_from_this(), &context = context_, target,
@@ -346,22 +346,13 @@ void Connection::finish_answer() {
   end_exchange();
 }
 
-void Connection::append_head(int status, size_t content_length, const char* content_type,
-                             int retry_after_s) {
-  const bool is_whole = parser_.state() == HttpParser::State::kDone;
-  if (!is_whole) is_keep_alive_ = false;
-  append_head({.status = status,
-               .content_type = content_type,
-               .content_length = content_length,
-               .retry_after_s = retry_after_s});
-}
-
 // What is of the request and the connection is added to what is of the answer.
 void Connection::append_head(ResponseHead head) {
   const HttpRequest& request = parser_.request();
   const char* const methods = allowed_methods(target_of(request.path));
   const std::string cors = cors_lines(context_.options.cors, request, methods);
   head.version = request.version;
+  if (parser_.state() != HttpParser::State::kDone) is_keep_alive_ = false;
   head.keep_alive = is_keep_alive_;
   head.request_id = request_id_;
   head.cors = cors;
@@ -371,7 +362,10 @@ void Connection::append_head(ResponseHead head) {
 
 void Connection::respond(int status, std::string_view body, const char* content_type,
                          int retry_after_s) {
-  append_head(status, body.size(), body.empty() ? "" : content_type, retry_after_s);
+  append_head({.status = status,
+               .content_type = body.empty() ? "" : content_type,
+               .content_length = body.size(),
+               .retry_after_s = retry_after_s});
   if (parser_.request().method != "HEAD") output_ += body;
   num_response_bytes_ = body.size();
   log_exchange(status, answer_ ? answer_->reason() : "-");
@@ -431,11 +425,6 @@ void Connection::log_exchange(int status, const char* reason) {
 
 void Connection::flush() {
   if (is_writing() || phase_ == Phase::kClosed || phase_ == Phase::kLingering) return;
-  if (output_.empty()) {
-    if (close_after_write_) linger();
-    arm_timer();
-    return;
-  }
   const size_t num_bytes = output_.size();
   in_flight_.swap(output_);
   num_written_ = 0;

@@ -51,8 +51,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Clock = std::chrono::steady_clock;
   using BoostError = boost::system::error_code;
 
-  static constexpr auto kForever = std::chrono::hours(24 * 365);
-
   enum class Phase {
     kHead,       ///< waits for a request, or reads its head
     kBody,       ///< reads its body
@@ -83,8 +81,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   HttpError too_many_of_key() const;
   void release();
   void append_head(ResponseHead head);
-  void append_head(int status, size_t content_length, const char* content_type,
-                   int retry_after_s = 1);
   void respond(int status, std::string_view body, const char* content_type = "application/json",
                int retry_after_s = 1);
   void respond_error(const HttpError& error);

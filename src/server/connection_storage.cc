@@ -4,6 +4,7 @@
 
 #include "server/connection.h"
 #include "server/multipart.h"
+#include "server/plain_routes.h"
 #include "server/storage_exchange.h"
 
 namespace stoker {
@@ -17,10 +18,8 @@ constexpr size_t kMaxPieceBytes = size_t{1} << 20;  // of an upload, in memory
 void Connection::begin_storage(const std::string& owner) {
   const HttpRequest& request = parser_.request();
   const Target target = target_of(request.path);
-  if (context_.is_draining) {
-    refusal_ = {503, "the server is stopping", "", "", kLongRetrySeconds};
-    return;
-  }
+  refusal_ = why_stopping(context_);
+  if (refusal_) return;
   const auto ready = [connection = weak_from_this()] {
     if (const auto self = connection.lock()) self->on_stored();
   };
@@ -43,14 +42,14 @@ void Connection::store_piece() {
   const bool is_due =
       storage_ && storage_->is_upload() && phase_ == Phase::kBody && body.size() >= kMaxPieceBytes;
   if (!is_due) return;
-  set_deadline(kForever);
+  set_deadline(ServerOptions::kNever);
   num_request_bytes_ += body.size();
   storage_->put(std::exchange(body, {}));
 }
 
 void Connection::start_storage_answer() {
   phase_ = Phase::kAnswering;
-  set_deadline(kForever);
+  set_deadline(ServerOptions::kNever);
   storage_->finish(std::move(parser_.request().body));
 }
 
@@ -76,7 +75,8 @@ void Connection::on_storage() {
 }
 
 void Connection::begin_content() {
-  append_head(200, static_cast<size_t>(*storage_->content_bytes()), kFileMediaType);
+  append_head({.content_type = kFileMediaType,
+               .content_length = static_cast<size_t>(*storage_->content_bytes())});
   is_sending_ = true;
   pump_content();
 }

@@ -1,5 +1,6 @@
 #include "server/http_error.h"
 
+#include <new>
 #include <utility>
 
 #include "base/json.h"
@@ -57,6 +58,12 @@ std::string anthropic_json(const HttpError& error) {
 }
 
 }  // namespace
+
+HttpError to_http_error(const std::exception& exception) {
+  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr)
+    return {503, "no memory for the request", "", ""};
+  return {500, exception.what(), "", ""};
+}
 
 HttpError to_http_error(const Error& error) {
   const int status = error_code_info(error.code).http_status;

@@ -1,6 +1,7 @@
 // Failures as clients of the HTTP interface see them: status, type, message and the field at fault.
 #pragma once
 
+#include <exception>
 #include <string>
 
 #include "stoker/error.h"
@@ -19,6 +20,10 @@ struct HttpError {
 /// The failure that an Error of the library is to a client. kCancelled is 503: the engine takes
 /// nothing more.
 HttpError to_http_error(const Error& error);
+
+/// The same of what a library threw while it worked for a request: 503 for want of memory, else
+/// 500.
+HttpError to_http_error(const std::exception& exception);
 
 /// "BadRequestError" for 400, and so on for each status that the server sends. Static strings.
 const char* error_type(int status);

@@ -10,6 +10,10 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return lower_case(a) == lower_case(b);
+}
+
 std::string_view trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};

@@ -63,10 +63,13 @@ Error not_supported(const std::string& param, const std::string& what) {
   return {ErrorCode::kUnsupported, param + ": " + what + " not supported yet", param};
 }
 
+bool is_among(std::span<const std::string_view> list, std::string_view text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
 Result<std::string> word_of(const Json& value, const std::string& param,
                             std::span<const std::string_view> words) {
-  if (value.is_string() && std::find(words.begin(), words.end(), value.as_string()) != words.end())
-    return value.as_string();
+  if (value.is_string() && is_among(words, value.as_string())) return value.as_string();
   std::string expected;
   for (size_t i = 0; i < words.size(); ++i)
     expected += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);

@@ -41,6 +41,8 @@ Error not_supported(const std::string& param, const std::string& what);
 /// A short description of a value for an error: its kind, and small scalars themselves.
 std::string describe(const Json& value);
 
+bool is_among(std::span<const std::string_view> list, std::string_view text);
+
 /// A string that is one of some words; at least two of them. `param` is its place.
 Result<std::string> word_of(const Json& value, const std::string& param,
                             std::span<const std::string_view> words);

@@ -19,14 +19,9 @@ constexpr std::string_view kUnsupportedParts[] = {
     "image_url", "image",     "input_image", "input_audio", "audio_url",
     "audio",     "video_url", "video",       "input_video", "file"};
 
-template <class List>
-bool contains(const List& list, std::string_view text) {
-  return std::find(std::begin(list), std::end(list), text) != std::end(list);
-}
-
 Result<std::string> read_role(const Json& message, const std::string& param) {
   TRY_ASSIGN(std::string name, required_string(message, "role", param));
-  if (contains(kRoles, name)) return name;
+  if (is_among(kRoles, name)) return name;
   return Error{ErrorCode::kInvalidArgument,
                param +
                    ".role: expected system, developer, user, assistant, tool or latest_reminder, "
@@ -38,7 +33,7 @@ Result<std::string> read_role(const Json& message, const std::string& param) {
 Result<std::string> read_part(const Json& part, const std::string& param) {
   if (!part.is_object()) return wrong_value(param, "an object", part);
   TRY_ASSIGN(const std::string name, required_string(part, "type", param));
-  if (contains(kUnsupportedParts, name))
+  if (is_among(kUnsupportedParts, name))
     return not_supported(param, "content of type " + name + " is");
   if (name != "text") {
     return Error{ErrorCode::kInvalidArgument,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "server/http_text.h"
 
 namespace stoker {
 namespace {
@@ -30,19 +31,6 @@ bool is_boundary(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_boundary_character);
 }
 
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) ==
-           std::tolower(static_cast<unsigned char>(y));
-  });
-}
-
-std::string_view trim_blanks(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 // Takes a quoted string from the beginning of `text`, behind its first quote; nothing: it has no
 // end.
 std::optional<std::string> take_quoted(std::string_view& text) {
@@ -66,7 +54,7 @@ std::optional<std::string> parameter_of(std::string_view text, std::string_view 
   while (!text.empty()) {
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
-    const std::string_view name = trim_blanks(text.substr(0, equals));
+    const std::string_view name = trim(text.substr(0, equals));
     text.remove_prefix(equals + 1);
     std::optional<std::string> value;
     if (!text.empty() && text.front() == '"') {
@@ -74,7 +62,7 @@ std::optional<std::string> parameter_of(std::string_view text, std::string_view 
       value = take_quoted(text);
       if (!value) return std::nullopt;
     } else {
-      value = std::string(trim_blanks(text.substr(0, text.find(';'))));
+      value = std::string(trim(text.substr(0, text.find(';'))));
     }
     if (equals_ignoring_case(name, wanted)) return value;
     text.remove_prefix(std::min(text.find(';'), text.size() - 1) + 1);
@@ -84,7 +72,7 @@ std::optional<std::string> parameter_of(std::string_view text, std::string_view 
 
 Result<MultipartPart> parse_disposition(std::string_view value) {
   const size_t semicolon = std::min(value.find(';'), value.size());
-  if (!equals_ignoring_case(trim_blanks(value.substr(0, semicolon)), "form-data"))
+  if (!equals_ignoring_case(trim(value.substr(0, semicolon)), "form-data"))
     return wrong_body("parts with Content-Disposition: form-data");
   const std::string_view parameters = value.substr(std::min(semicolon + 1, value.size()));
   const auto name = parameter_of(parameters, "name");
@@ -108,7 +96,7 @@ Result<MultipartPart> parse_head(std::string_view head) {
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos) return wrong_body("lines of NAME: VALUE above a part");
     const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trim_blanks(line.substr(colon + 1));
+    const std::string_view value = trim(line.substr(colon + 1));
     if (equals_ignoring_case(name, "content-disposition")) disposition = value;
     const bool is_encoded = equals_ignoring_case(name, "content-transfer-encoding") &&
                             !equals_ignoring_case(value, "binary") &&

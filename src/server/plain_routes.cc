@@ -174,9 +174,13 @@ PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& reques
 
 }  // namespace
 
+std::optional<HttpError> why_stopping(const ServerContext& context) {
+  if (!context.is_draining) return std::nullopt;
+  return HttpError{503, "the server is stopping", "", "", kLongRetrySeconds};
+}
+
 std::optional<HttpError> why_not_served(const ServerContext& context) {
-  if (context.is_draining)
-    return HttpError{503, "the server is stopping", "", "", kLongRetrySeconds};
+  if (auto stopping = why_stopping(context)) return stopping;
   if (context.engine == nullptr) {
     const auto left = context.start.seconds_left(StartPhase::Clock::now());
     return HttpError{503, "the server is starting: " + context.start.text(), "", "",

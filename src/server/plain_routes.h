@@ -24,6 +24,9 @@ struct PlainAnswer {
 /// server's thread.
 PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request);
 
+/// Why every new request is refused while the server stops, or nothing.
+std::optional<HttpError> why_stopping(const ServerContext& context);
+
 /// Why requests for the engine are refused now, or nothing.
 std::optional<HttpError> why_not_served(const ServerContext& context);
 

@@ -1,7 +1,6 @@
 #include "server/prepare.h"
 
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "server/fields.h"
@@ -94,12 +93,9 @@ Prepared prepare(const ServerContext& context, Target target, const std::string&
     } else {
       answer_at_once(context, target, body, prepared);
     }
-  } catch (const std::bad_alloc&) {
-    prepared.streams.clear();
-    prepared.error = {503, "no memory for the request", "", ""};
   } catch (const std::exception& exception) {
     prepared.streams.clear();
-    prepared.error = {500, exception.what(), "", ""};
+    prepared.error = to_http_error(exception);
   }
   return prepared;
 }

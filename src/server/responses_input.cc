@@ -40,10 +40,6 @@ constexpr std::string_view kOutputParts[] = {"input_text", "text"};
 constexpr std::string_view kReasoningParts[] = {"reasoning_text", "text"};
 constexpr std::string_view kSummaryParts[] = {"summary_text", "text"};
 
-bool is_among(std::span<const std::string_view> list, std::string_view text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 Result<std::string> text_of_part(const Json& part, const std::string& param,
                                  std::span<const std::string_view> types) {
   if (!part.is_object()) return wrong_value(param, "an object", part);

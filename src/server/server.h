@@ -19,6 +19,9 @@ namespace stoker {
 
 /// How to serve. Plain values.
 struct ServerOptions {
+  /// For a time below that is not to come.
+  static constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
+
   std::string host = "127.0.0.1";  ///< an address or name of this machine
   uint16_t port = 8000;            ///< 0: any free one
   std::string unix_socket = {};    ///< a path: listens there instead of on host and port

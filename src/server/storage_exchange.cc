@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "base/folder.h"
@@ -43,10 +42,8 @@ void StorageExchange::start(std::function<void()> job) {
   boost::asio::post(context_.storage, [self = shared_from_this(), job = std::move(job)] {
     try {
       job();
-    } catch (const std::bad_alloc&) {
-      self->answer_.error = HttpError{503, "no memory for the request", "", ""};
     } catch (const std::exception& exception) {
-      self->answer_.error = HttpError{500, exception.what(), "", ""};
+      self->answer_.error = to_http_error(exception);
     }
     boost::asio::post(self->context_.io, [self] {
       self->is_busy_ = false;

@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from process import Process
+
 ROOT = Path(__file__).resolve().parents[2]
 NUM_IDLE = 10_000
 NUM_SLOW = 500
@@ -69,8 +71,8 @@ class Server:
     async def is_well(self):
         return (await self.ask(request("/v1/completions", {"prompt": "a", "max_tokens": 2})))[0] == 200
 
-    def memory_mib(self):
-        return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text())[1]) / 1024
+    def memory_kb(self):
+        return Process(self.process.pid).memory_kb()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -88,15 +90,15 @@ def allow_files(number):
 
 async def idle_connections(server):
     """10,000 that send nothing: others are answered."""
-    before = server.memory_mib()
+    before = server.memory_kb()
     open_ones = [await server.connect() for _ in range(NUM_IDLE)]
     start = time.monotonic()
     is_well = await server.is_well()
     took = time.monotonic() - start
-    grown = server.memory_mib() - before
+    grown_kb = server.memory_kb() - before
     for _, writer in open_ones:
         writer.close()
-    return is_well, f"an answer beside them in {took * 1e3:.0f} ms, {grown * 1024 / NUM_IDLE:.1f} KiB each"
+    return is_well, f"an answer beside them in {took * 1e3:.0f} ms, {grown_kb / NUM_IDLE:.1f} KiB each"
 
 
 async def slow_loris(server):

@@ -16,12 +16,12 @@ import statistics
 import sys
 import time
 import urllib.request
-from pathlib import Path
 from urllib.parse import urlsplit
+
+from process import Process
 
 EVENT = b"data: {"
 END = b"\r\n0\r\n\r\n"
-ENGINE_THREADS = ("engine", "pool")
 SAMPLE_S = 1.0
 SETTLED = 0.25  # of the time, before memory has to be flat
 MEMORY_GROWTH = 1.02
@@ -81,27 +81,6 @@ class Stream:
             self.answered += 1
             if may_ask:
                 self.ask()
-
-
-class Process:
-    """What the system tells of the server's process."""
-
-    def __init__(self, pid):
-        self.folder = Path("/proc") / str(pid)
-
-    def memory_kb(self):
-        return int(re.search(r"VmRSS:\s+(\d+)", (self.folder / "status").read_text())[1])
-
-    def server_seconds(self):
-        """Seconds of processor time that its threads took, but for the engine's."""
-        nanoseconds = 0
-        for task in (self.folder / "task").iterdir():
-            try:
-                if (task / "comm").read_text().strip() not in ENGINE_THREADS:
-                    nanoseconds += int((task / "schedstat").read_text().split()[0])
-            except FileNotFoundError:
-                pass  # a thread that has ended
-        return nanoseconds / 1e9
 
 
 def latencies(url):

@@ -22,6 +22,8 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from process import Process
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 SHORT_PATIENCE_S = 0.05  # for a request whose head may promise more than comes
@@ -242,10 +244,6 @@ def run(work):
     return statuses, failures
 
 
-def memory_kb(pid):
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
-
-
 def report(statuses, failures, before_kb, after_kb, seconds):
     """Prints it; whether all is well."""
     print(f"{sum(statuses.values())} requests in {seconds:.0f} s;", ", ".join(
@@ -272,7 +270,8 @@ def main():
     share = options.runs // options.processes
     works = [((url.hostname, url.port), options.seed * 1000 + i, share, names) for i in range(options.processes)]
     run((works[0][0], 0, min(share, 20_000), names))  # the heap and the caches of the server fill
-    before_kb, start = memory_kb(options.pid), time.monotonic()
+    process = Process(options.pid)
+    before_kb, start = process.memory_kb(), time.monotonic()
     statuses, failures = Counter(), []
     with multiprocessing.Pool(options.processes) as pool:
         for counted, failed in pool.imap_unordered(run, works):
@@ -280,7 +279,7 @@ def main():
             failures += failed
     with urllib.request.urlopen(options.url + "/health", timeout=PATIENCE_S) as answer:
         is_well = answer.status == 200
-    return 0 if report(statuses, failures, before_kb, memory_kb(options.pid), time.monotonic() - start) and is_well else 1
+    return 0 if report(statuses, failures, before_kb, process.memory_kb(), time.monotonic() - start) and is_well else 1
 
 
 if __name__ == "__main__":
