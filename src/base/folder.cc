@@ -37,6 +37,14 @@ Result<void> check_owner(const struct stat& status, const std::string& path) {
   return {};
 }
 
+bool try_flock(int fd, int kind) {
+  int result = -1;
+  do {
+    result = ::flock(fd, kind | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
 Result<void> check_size(int64_t expected, int64_t found, const std::string& path) {
   if (expected == found) return {};
   return refused(path,
@@ -85,11 +93,11 @@ Result<void> sync_file(int fd, const std::string& path) {
 }
 
 bool try_lock(int fd) {
-  int result = -1;
-  do {
-    result = ::flock(fd, LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  return result == 0;
+  return try_flock(fd, LOCK_EX);
+}
+
+bool try_lock_shared(int fd) {
+  return try_flock(fd, LOCK_SH);
 }
 
 bool is_still_at(int folder_fd, const std::string& name, int fd) {

@@ -28,6 +28,8 @@ int write_at(int fd, int64_t offset, Bytes bytes);
 Result<void> sync_file(int fd, const std::string& path);
 /// Takes an exclusive flock if nobody holds one.
 bool try_lock(int fd);
+/// Takes a flock that others can share, if nobody holds an exclusive one.
+bool try_lock_shared(int fd);
 /// Whether `name` in `folder_fd` is the very file that is open as `fd`, and not a later one.
 bool is_still_at(int folder_fd, const std::string& name, int fd);
 

@@ -17,6 +17,8 @@ struct StoreFolders {
   Folder objects;
   Folder keys;
   Folder tmp;
+  Folder snapshots;
+  Folder use;
 };
 
 /// Movable; its store outlives it. Destroyed before it is published, or with its process, it leaves

@@ -11,8 +11,7 @@
 namespace stoker::snapshot {
 namespace {
 
-// The folders of a store. Whole snapshots will live in the last two; they are made at once, so that
-// a store on a read-only mount has them.
+// Made at once, so that a store on a read-only mount has them.
 constexpr const char* kFolders[] = {"objects", "keys", "tmp", "snapshots", "use"};
 
 // Makes a folder and those above it. What cannot be made is told by who opens it.
@@ -38,9 +37,11 @@ Result<std::unique_ptr<const StoreFolders>> open_folders(const std::string& dir)
   TRY_ASSIGN(Folder objects, open_part(root, "objects"));
   TRY_ASSIGN(Folder keys, open_part(root, "keys"));
   TRY_ASSIGN(Folder tmp, open_part(root, "tmp"));
+  TRY_ASSIGN(Folder snapshots, open_part(root, "snapshots"));
+  TRY_ASSIGN(Folder use, open_part(root, "use"));
   (void)root.sync();  // for what was made in it; of no use to who only reads
-  return std::unique_ptr<const StoreFolders>(
-      new StoreFolders{std::move(objects), std::move(keys), std::move(tmp)});
+  return std::unique_ptr<const StoreFolders>(new StoreFolders{
+      std::move(objects), std::move(keys), std::move(tmp), std::move(snapshots), std::move(use)});
 }
 
 std::string variable(const char* name) {
@@ -70,7 +71,8 @@ Result<std::string> Store::default_dir() {
 
 Store::Store(std::string dir, std::unique_ptr<const StoreFolders> folders)
     : dir_(std::move(dir)), folders_(std::move(folders)) {
-  for (const Folder* folder : {&folders_->objects, &folders_->keys, &folders_->tmp}) {
+  for (const Folder* folder : {&folders_->objects, &folders_->keys, &folders_->tmp,
+                               &folders_->snapshots, &folders_->use}) {
     auto checked = folder->check_writable();
     if (!checked && !read_only_) read_only_ = std::move(checked).error();
   }

@@ -70,10 +70,14 @@ class Store {
   /// were.
   int remove_leftovers() const;
 
+  /// Error: kIo, with the reason why it cannot be written.
+  Result<void> check_writable() const;
+
+  /// For the files of this room.
+  const StoreFolders& folders() const { return *folders_; }
+
  private:
   Store(std::string dir, std::unique_ptr<const StoreFolders> folders);
-
-  Result<void> check_writable() const;
 
   std::string dir_;
   std::unique_ptr<const StoreFolders> folders_;  // at one address: writers point to it
