@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
 #include <fstream>
 #include <string_view>
 
@@ -114,6 +115,19 @@ int64_t usable_memory_bytes() {
   const int64_t old_limit =
       number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", machine);  // version 1
   return std::min(old_limit, least_limit(kCgroupRoot, control_group(), "memory.max", machine));
+}
+
+int64_t available_memory_bytes(const std::filesystem::path& root) {
+  const int64_t usable = usable_memory_bytes();
+  std::ifstream file(root / "proc/meminfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    long long kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %lld kB", &kib) == 1) {
+      return std::min<int64_t>(usable, kib << 10);
+    }
+  }
+  return usable;
 }
 
 HardwareFacts hardware_facts(const std::filesystem::path& root) {

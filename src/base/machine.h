@@ -20,6 +20,10 @@ int usable_cores(const CoreMap& map);
 /// above it.
 int64_t usable_memory_bytes();
 
+/// Of these, what can be had without anybody's loss: files in the page cache count as free. Of a
+/// control group only the limit counts, not what it uses. `root` is where /proc is mounted.
+int64_t available_memory_bytes(const std::filesystem::path& root = "/");
+
 /// The least value of `file` ("memory.max") over a control group of version 2 and its parents, or
 /// `otherwise` where none sets one. `root` is where the hierarchy is mounted, `group` the path of
 /// the group under it ("/a/b").

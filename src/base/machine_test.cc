@@ -14,6 +14,18 @@ TEST(Machine, HasCoresAndMemory) {
   EXPECT_GT(usable_memory_bytes(), 1 << 20);
 }
 
+TEST(Machine, MemoryThatIsAvailableIsNotMoreThanThatOfTheMachine) {
+  EXPECT_GT(available_memory_bytes(), 0);
+  EXPECT_LE(available_memory_bytes(), usable_memory_bytes());
+  const auto root =
+      std::filesystem::temp_directory_path() / ("stoker_memory_" + std::to_string(::getpid()));
+  EXPECT_EQ(available_memory_bytes(root), usable_memory_bytes()) << "nothing is told";
+  std::filesystem::create_directories(root / "proc");
+  std::ofstream(root / "proc/meminfo") << "MemTotal: 9 kB\nMemAvailable:      123 kB\n";
+  EXPECT_EQ(available_memory_bytes(root), 123 << 10);
+  std::filesystem::remove_all(root);
+}
+
 TEST(Machine, TheLeastLimitOfAllGroupsAboveCounts) {
   const auto root =
       std::filesystem::temp_directory_path() / ("stoker_cgroup_" + std::to_string(::getpid()));
