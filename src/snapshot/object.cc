@@ -1,8 +1,9 @@
 #include "snapshot/object.h"
 
-#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <cerrno>
 #include <utility>
 
 #include "base/check.h"
@@ -10,8 +11,6 @@
 
 namespace stoker::snapshot {
 namespace {
-
-constexpr size_t kLargePage = size_t{2} << 20;
 
 Error damaged(const std::string& path, const std::string& what) {
   return {ErrorCode::kCorruptData, path + ": " + what, ""};
@@ -44,66 +43,48 @@ std::string table_name(const Section& section) {
   return section.object() + ".table";
 }
 
-Result<ObjectMapping> ObjectMapping::map(int fd, int64_t bytes, const std::string& path) {
-  const auto size = static_cast<size_t>(bytes);
-  // Reserved with room to begin at a multiple of a large page; what is around it is given back.
-  const size_t reserved = size + kLargePage;
-  void* const room =
-      ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return system_error(path, "cannot be mapped");
-  auto* const begin = static_cast<uint8_t*>(room);
-  const size_t lead = (kLargePage - reinterpret_cast<uintptr_t>(begin) % kLargePage) % kLargePage;
-  void* const data = ::mmap(begin + lead, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
-  if (data == MAP_FAILED) {
-    Error error = system_error(path, "cannot be mapped");
-    ::munmap(room, reserved);
-    return error;
+Result<ObjectFile> ObjectFile::open(const Folder& objects, const Section& section) {
+  if (auto checked = check_section(section); !checked) return std::move(checked).error();
+  TRY_ASSIGN(Descriptor file, objects.open_file(section.object(), section.bytes));
+  TRY_ASSIGN(std::vector<uint64_t> table, read_table(objects, section));
+  return ObjectFile{section, objects.path_of(section.object()), std::move(table), std::move(file)};
+}
+
+Error ObjectFile::read_error(int code) const {
+  struct stat status {};
+  if (file.get() >= 0 && ::fstat(file.get(), &status) == 0 && status.st_size != section.bytes) {
+    return damaged(path, "expected " + std::to_string(section.bytes) + " bytes, found " +
+                             std::to_string(status.st_size) + ": changed while it was read");
   }
-  constexpr size_t kPage = 4096;
-  const size_t mapped = (size + kPage - 1) / kPage * kPage;
-  if (lead > 0) ::munmap(begin, lead);
-  if (lead + mapped < reserved) ::munmap(begin + lead + mapped, reserved - lead - mapped);
-  // A hint, before the first touch: where it is not known, pages are small.
-  (void)::madvise(data, size, MADV_HUGEPAGE);
-  return ObjectMapping(begin + lead, size);
+  Error error = system_error(path, "cannot be read", code == EFAULT ? EIO : code);
+  if (code == ENOMEM) error.code = ErrorCode::kResourceExhausted;
+  return error;
 }
 
-ObjectMapping::ObjectMapping(ObjectMapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-ObjectMapping::~ObjectMapping() {
-  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
+Error ObjectFile::chunk_error(int64_t chunk_idx) const {
+  const ChunkRange range = chunk_range(chunk_idx, section.bytes);
+  return damaged(path, "expected the bytes of its chunk table, found others in chunk " +
+                           std::to_string(chunk_idx) + ", bytes " + std::to_string(range.offset) +
+                           " to " + std::to_string(range.offset + range.bytes));
 }
 
-Object::Object(Section section, std::string path, std::vector<uint64_t> table,
-               ObjectMapping mapping)
-    : section_(std::move(section)),
-      path_(std::move(path)),
-      table_(std::move(table)),
-      mapping_(std::move(mapping)) {}
+Object::Object(ObjectFile file, ObjectMapping mapping)
+    : file_(std::move(file)), mapping_(std::move(mapping)) {
+  const Descriptor closes = std::move(file_.file);
+}
 
 Result<Object> Object::open(const Folder& objects, const Section& section) {
-  if (auto checked = check_section(section); !checked) return std::move(checked).error();
-  TRY_ASSIGN(const Descriptor file, objects.open_file(section.object(), section.bytes));
-  TRY_ASSIGN(std::vector<uint64_t> table, read_table(objects, section));
-  std::string path = objects.path_of(section.object());
-  TRY_ASSIGN(ObjectMapping mapping, ObjectMapping::map(file.get(), section.bytes, path));
-  return Object(section, std::move(path), std::move(table), std::move(mapping));
+  TRY_ASSIGN(ObjectFile file, ObjectFile::open(objects, section));
+  TRY_ASSIGN(ObjectMapping mapping, ObjectMapping::map(file.file.get(), section.bytes, file.path));
+  return Object(std::move(file), std::move(mapping));
 }
 
 bool Object::chunk_is_good(int64_t chunk_idx) const {
   CHECK(chunk_idx >= 0 && chunk_idx < num_chunks(), "a chunk of the object");
-  const ChunkRange range = chunk_range(chunk_idx, section_.bytes);
+  const ChunkRange range = chunk_range(chunk_idx, file_.section.bytes);
   const Bytes chunk =
       bytes().subspan(static_cast<size_t>(range.offset), static_cast<size_t>(range.bytes));
-  return chunk_digest(chunk, chunk_idx) == table_[static_cast<size_t>(chunk_idx)];
-}
-
-Error Object::chunk_error(int64_t chunk_idx) const {
-  const ChunkRange range = chunk_range(chunk_idx, section_.bytes);
-  return damaged(path_, "expected the bytes of its chunk table, found others in chunk " +
-                            std::to_string(chunk_idx) + ", bytes " + std::to_string(range.offset) +
-                            " to " + std::to_string(range.offset + range.bytes));
+  return chunk_digest(chunk, chunk_idx) == file_.table[static_cast<size_t>(chunk_idx)];
 }
 
 Result<void> Object::verify(int num_threads, const Progress& progress) const {

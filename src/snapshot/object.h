@@ -1,5 +1,4 @@
-// An object of the store, mapped for reading, with the table by which each of its chunks is
-// checked.
+// An object of the store in memory, with the table by which each of its chunks is checked.
 #pragma once
 
 #include <cstdint>
@@ -9,60 +8,58 @@
 #include "base/bytes.h"
 #include "base/folder.h"
 #include "snapshot/chunk_table.h"
+#include "snapshot/object_mapping.h"
 #include "snapshot/section.h"
 #include "stoker/result.h"
 
 namespace stoker::snapshot {
 
-/// Memory that mirrors a file, at an address that is a multiple of 2 MiB, so that large pages of
-/// the page cache are mapped as such. Movable.
-class ObjectMapping {
- public:
-  /// The first `bytes` (> 0) bytes of the file. Error: kIo, with `path`.
-  static Result<ObjectMapping> map(int fd, int64_t bytes, const std::string& path);
+/// The file of an object that was found fit to be read: it is of this user or root, writable for
+/// nobody else, of the size of its section, and its table is that of its name. Movable.
+struct ObjectFile {
+  /// Errors: kInvalidArgument for a section beyond its limits, kNotFound, kIo, and kCorruptData
+  /// with the reason.
+  static Result<ObjectFile> open(const Folder& objects, const Section& section);
 
-  ObjectMapping(ObjectMapping&& other) noexcept;
-  ObjectMapping& operator=(ObjectMapping&&) = delete;
-  ~ObjectMapping();
+  /// Why bytes of it could not be had: kCorruptData if the file has another size by now, else the
+  /// errno's error.
+  Error read_error(int code) const;
+  /// Which object, chunk and offset are damaged: the kCorruptData for a chunk that is not good.
+  Error chunk_error(int64_t chunk_idx) const;
 
-  Bytes bytes() const { return {data_, size_}; }
-
- private:
-  ObjectMapping(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-
-  const uint8_t* data_;
-  size_t size_;
+  Section section;
+  std::string path;  ///< for messages
+  std::vector<uint64_t> table;
+  Descriptor file;
 };
 
-/// A mapped object. Movable; const members may be called from several threads. Its file, size,
+/// An object in memory. Movable; const members may be called from several threads. Its file, size,
 /// owner and table are checked; whether the bytes are those of the table is checked when the caller
-/// asks, for it reads them all. The store never changes a file, and a removed one stays mapped. But
-/// storage that fails, or somebody who shortens the file, still is a SIGBUS (stoker/process.h).
+/// asks, for it reads them all (attach.h does so while it brings them). The store never changes a
+/// file, and a removed one stays mapped. But storage that fails, or somebody who shortens the file,
+/// still is a SIGBUS for who reads its mapping (stoker/process.h).
 class Object {
  public:
-  /// Maps a section from the folder of objects. Errors: kInvalidArgument for a section beyond its
-  /// limits, kNotFound, kIo, and kCorruptData with the reason.
+  /// Maps a section from the folder of objects. Errors: those of ObjectFile::open and
+  /// ObjectMapping::map.
   static Result<Object> open(const Folder& objects, const Section& section);
+  /// The object of that file, whose bytes are there, or come, in that memory.
+  Object(ObjectFile file, ObjectMapping mapping);
 
-  const Section& section() const { return section_; }
+  const Section& section() const { return file_.section; }
   /// Borrows from the mapping.
   Bytes bytes() const { return mapping_.bytes(); }
 
-  int64_t num_chunks() const { return section_.num_chunks(); }
+  int64_t num_chunks() const { return file_.section.num_chunks(); }
   /// Reads chunk `chunk_idx`, in [0, num_chunks()).
   bool chunk_is_good(int64_t chunk_idx) const;
-  /// Which object, chunk and offset are damaged: the kCorruptData for a chunk that is not good.
-  Error chunk_error(int64_t chunk_idx) const;
+  Error chunk_error(int64_t chunk_idx) const { return file_.chunk_error(chunk_idx); }
   /// Reads all chunks with `num_threads` threads, the caller's among them. Error: kCorruptData of
   /// the first chunk that is not good, whatever the number of threads.
   Result<void> verify(int num_threads, const Progress& progress = {}) const;
 
  private:
-  Object(Section section, std::string path, std::vector<uint64_t> table, ObjectMapping mapping);
-
-  Section section_;
-  std::string path_;  // for messages
-  std::vector<uint64_t> table_;
+  ObjectFile file_;  // its descriptor is closed
   ObjectMapping mapping_;
 };
 

@@ -46,6 +46,10 @@ class Store {
   Result<Object> map(const Section& section) const {
     return Object::open(folders_->objects, section);
   }
+  /// What map() checks before it maps. Errors: the same.
+  Result<ObjectFile> open_object(const Section& section) const {
+    return ObjectFile::open(folders_->objects, section);
+  }
 
   /// Waits until nobody else makes the object of this key. `wait`, which may be null, is told why
   /// while it waits. Errors: kCancelled where `wait` returned false, kInvalidArgument, kIo.

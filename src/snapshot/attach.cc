@@ -1,0 +1,329 @@
+#include "snapshot/attach.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/machine.h"
+#include "base/try.h"
+#include "snapshot/page_cache.h"
+
+namespace stoker::snapshot {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kReadsInFlight = 8;
+constexpr int64_t kMeasuredChunks = 16;  // 64 MiB, each way
+constexpr auto kMeasuredBytes = static_cast<double>(kMeasuredChunks * kChunkBytes);
+constexpr double kWorthMapping = 0.7;  // of the rate of direct reads
+constexpr double kCountsAsCached = 0.95;
+constexpr int64_t kDirectUnit = 4096;  // of offset, size and address of a direct read
+constexpr int kBadDigest = -1;         // beside errnos
+
+// Has a chunk in memory; returns 0 or an errno. Called by several threads.
+using Bring = std::function<int(ChunkRange range)>;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The same file, opened to be read past the page cache.
+Descriptor open_direct(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
+}
+
+// Fills `out` but for what is behind the end of the file; `out` has whole units. Returns 0, or the
+// errno; EIO for a file that ends before `bytes`.
+int read_direct(int fd, int64_t offset, int64_t bytes, std::span<uint8_t> out) {
+  int64_t have = 0;
+  while (have < bytes) {
+    const std::span<uint8_t> rest = out.subspan(static_cast<size_t>(have));
+    const ssize_t n = ::pread(fd, rest.data(), rest.size(), offset + have);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return EIO;
+    have += n;
+    // A read that ends within a unit is at the end of the file, or cannot be carried on.
+    if (have < bytes && have % kDirectUnit != 0) return EIO;
+  }
+  return 0;
+}
+
+// Brings the chunks of one object and holds them against its table.
+class Loader {
+ public:
+  Loader(const ObjectFile& file, const AttachOptions& options)
+      : file_(file), options_(options), first_failed_(file.section.num_chunks()) {}
+
+  // The chunks of the list, ascending, with `bring` -> errno; those behind one that failed are left
+  // out. Returns seconds.
+  double run(const std::vector<int64_t>& chunks, int num_threads, const Bring& bring,
+             const Progress& progress) {
+    const auto start = Clock::now();
+    const auto count = static_cast<int64_t>(chunks.size());
+    for_each_chunk(count, num_threads, progress,
+                   [&](int64_t i, int /*worker*/) { load(chunks[static_cast<size_t>(i)], bring); });
+    return seconds_since(start);
+  }
+
+  bool has_failed() const { return first_failed_ < file_.section.num_chunks(); }
+  // Of the first chunk that failed.
+  Error error() const {
+    if (code_ == kBadDigest) return file_.chunk_error(first_failed_);
+    return file_.read_error(code_);
+  }
+
+  // Shares out the seconds of a run.
+  void share(double seconds, AttachReport& report) const {
+    const auto bring = static_cast<double>(bring_ns_.load());
+    const double all = bring + static_cast<double>(verify_ns_.load());
+    const double brought = all > 0 ? seconds * (bring / all) : seconds;
+    report.populate_s = brought;
+    report.verify_s = seconds - brought;
+  }
+
+  // Where the bytes of a chunk are once it was brought; set before run().
+  Bytes memory;
+
+ private:
+  void load(int64_t chunk_idx, const Bring& bring) {
+    // Chunks before a bad one are begun before it: the first of all is found.
+    if (chunk_idx > first_failed_) return;
+    const ChunkRange range = chunk_range(chunk_idx, file_.section.bytes);
+    const auto start = Clock::now();
+    int code = bring(range);
+    const auto brought = Clock::now();
+    bring_ns_ += (brought - start).count();
+    if (code == 0 && options_.verify) {
+      const Bytes chunk =
+          memory.subspan(static_cast<size_t>(range.offset), static_cast<size_t>(range.bytes));
+      const uint64_t expected = file_.table[static_cast<size_t>(chunk_idx)];
+      if (chunk_digest(chunk, chunk_idx) != expected) code = kBadDigest;
+      verify_ns_ += (Clock::now() - brought).count();
+    }
+    if (code != 0) fail(chunk_idx, code);
+  }
+
+  void fail(int64_t chunk_idx, int code) {
+    const std::lock_guard lock(mutex_);
+    if (chunk_idx >= first_failed_) return;
+    first_failed_ = chunk_idx;
+    code_ = code;
+  }
+
+  const ObjectFile& file_;
+  const AttachOptions& options_;
+  std::atomic<int64_t> bring_ns_{0};
+  std::atomic<int64_t> verify_ns_{0};
+  std::mutex mutex_;  // guards code_, and changes of the next
+  std::atomic<int64_t> first_failed_;
+  int code_ = 0;
+};
+
+// Memory of this process for one object, and the file to be read into it.
+class DirectReads {
+ public:
+  // Error: kUnsupported, kResourceExhausted.
+  static Result<DirectReads> open(const ObjectFile& file) {
+    Descriptor direct = open_direct(file.file.get());
+    if (direct.get() < 0) {
+      return Error{ErrorCode::kUnsupported, file.path + ": no direct reads of this file system",
+                   ""};
+    }
+    const int64_t available = available_memory_bytes();
+    if (file.section.bytes > available) {
+      return Error{ErrorCode::kResourceExhausted,
+                   file.path + ": expected " + std::to_string(file.section.bytes) +
+                       " bytes of memory to read it into, found " + std::to_string(available),
+                   ""};
+    }
+    TRY_ASSIGN(ObjectMapping memory, ObjectMapping::anonymous(file.section.bytes, file.path));
+    return DirectReads(std::move(direct), std::move(memory));
+  }
+
+  int bring(ChunkRange range) {
+    const int64_t whole = (range.bytes + kDirectUnit - 1) / kDirectUnit * kDirectUnit;
+    if (const int code = memory_.populate(range.offset, whole); code != 0) return code;
+    const std::span<uint8_t> out =
+        memory_.writable().subspan(static_cast<size_t>(range.offset), static_cast<size_t>(whole));
+    return read_direct(file_.get(), range.offset, range.bytes, out);
+  }
+
+  ObjectMapping& memory() { return memory_; }
+
+ private:
+  DirectReads(Descriptor file, ObjectMapping memory)
+      : file_(std::move(file)), memory_(std::move(memory)) {}
+
+  Descriptor file_;
+  ObjectMapping memory_;
+};
+
+std::string percent(double fraction) {
+  return std::to_string(std::lround(100 * fraction)) + " %";
+}
+
+// One call of attach().
+class Attachment {
+ public:
+  Attachment(ObjectFile file, ObjectMapping mapping, const AttachOptions& options)
+      : file_(std::move(file)),
+        mapping_(std::move(mapping)),
+        options_(options),
+        is_brought_(static_cast<size_t>(file_.section.num_chunks())),
+        loader_(file_, options_) {}
+
+  Result<Attached> run(Clock::time_point start) {
+    report_.bytes = file_.section.bytes;
+    const CacheSample sample = sample_page_cache(mapping_, file_.section.num_chunks());
+    report_.cached_fraction = sample.cached_fraction();
+    const bool is_cold = report_.cached_fraction < kCountsAsCached;
+    num_threads_ = is_cold ? std::max(kReadsInFlight, options_.num_threads) : options_.num_threads;
+    if (auto chosen = choose(sample, is_cold); !chosen) return std::move(chosen).error();
+    report_.map_s = seconds_since(start);
+    return report_.way == AttachWay::kDirect ? load_direct() : load_mapped();
+  }
+
+ private:
+  // Sets way, why and rates; measured chunks are brought then.
+  Result<void> choose(const CacheSample& sample, bool is_cold) {
+    if (options_.choice == AttachChoice::kDirect) {
+      TRY_ASSIGN(DirectReads direct, DirectReads::open(file_));
+      return take_direct(std::move(direct), "asked for");
+    }
+    if (options_.choice == AttachChoice::kMapped) return take_mapped("asked for");
+    if (!is_cold) return take_mapped("it is in the page cache");
+    if (static_cast<int64_t>(sample.cold_chunks.size()) < 2 * kMeasuredChunks) {
+      return take_mapped("too little is to be read from storage to measure");
+    }
+    auto direct = DirectReads::open(file_);
+    if (!direct) return take_mapped(direct.error().message);
+    return measure(sample.cold_chunks, *std::move(direct));
+  }
+
+  Result<void> measure(const std::vector<int64_t>& cold, DirectReads direct) {
+    std::vector<int64_t> mapped_chunks;
+    std::vector<int64_t> direct_chunks;
+    for (size_t i = 0; i < 2 * kMeasuredChunks; i += 2) {
+      mapped_chunks.push_back(cold[i]);
+      direct_chunks.push_back(cold[i + 1]);
+    }
+    loader_.memory = mapping_.bytes();
+    report_.mapped_bytes_per_s =
+        kMeasuredBytes / loader_.run(mapped_chunks, num_threads_, bring_mapped(), {});
+    // What fails only here is no reason to refuse the object: mapping it tells.
+    Loader direct_loader(file_, options_);
+    direct_loader.memory = direct.memory().bytes();
+    const auto bring_direct = [&](ChunkRange range) { return direct.bring(range); };
+    report_.direct_bytes_per_s =
+        kMeasuredBytes / direct_loader.run(direct_chunks, num_threads_, bring_direct, {});
+    const double ratio = report_.mapped_bytes_per_s / report_.direct_bytes_per_s;
+    const std::string found = "mapping reaches " + percent(ratio) + " of direct reads";
+    if (direct_loader.has_failed()) return take_mapped(direct_loader.error().message);
+    if (ratio >= kWorthMapping || loader_.has_failed()) {
+      mark_brought(mapped_chunks);
+      return take_mapped(found);
+    }
+    // A page for each 4 KiB takes longer than what is gained, and is slower ever after.
+    if (direct.memory().large_page_bytes() < static_cast<int64_t>(kMeasuredBytes / 2)) {
+      mark_brought(mapped_chunks);
+      return take_mapped(found + ", but there are no large pages to read into");
+    }
+    mark_brought(direct_chunks);
+    return take_direct(std::move(direct), found);
+  }
+
+  Result<void> take_mapped(std::string why) {
+    report_.way = AttachWay::kMapped;
+    report_.why = std::move(why);
+    return {};
+  }
+
+  Result<void> take_direct(DirectReads direct, std::string why) {
+    report_.way = AttachWay::kDirect;
+    report_.why = std::move(why);
+    direct_.emplace(std::move(direct));
+    return {};
+  }
+
+  Bring bring_mapped() const {
+    return [this](ChunkRange range) { return mapping_.populate(range.offset, range.bytes); };
+  }
+
+  void mark_brought(const std::vector<int64_t>& chunks) {
+    for (const int64_t chunk : chunks) is_brought_[static_cast<size_t>(chunk)] = true;
+  }
+
+  // What is still to be brought.
+  std::vector<int64_t> rest() const {
+    std::vector<int64_t> chunks;
+    for (size_t i = 0; i < is_brought_.size(); ++i) {
+      if (!is_brought_[i]) chunks.push_back(static_cast<int64_t>(i));
+    }
+    return chunks;
+  }
+
+  Result<void> load(Bytes memory, const Bring& bring) {
+    loader_.memory = memory;
+    const double seconds = loader_.run(rest(), num_threads_, bring, options_.progress);
+    if (loader_.has_failed()) return loader_.error();
+    loader_.share(seconds, report_);
+    return {};
+  }
+
+  Result<Attached> load_mapped() {
+    if (auto loaded = load(mapping_.bytes(), bring_mapped()); !loaded) {
+      return std::move(loaded).error();
+    }
+    return Attached{Object(std::move(file_), std::move(mapping_)), std::move(report_)};
+  }
+
+  Result<Attached> load_direct() {
+    ObjectMapping& memory = direct_->memory();
+    const auto bring = [this](ChunkRange range) { return direct_->bring(range); };
+    auto loaded = load(memory.bytes(), bring);
+    if (loaded) loaded = memory.protect(file_.path);
+    if (!loaded) return std::move(loaded).error();
+    const int64_t large = memory.large_page_bytes();
+    if (large < file_.section.bytes / 2) {
+      report_.why += "; only " + std::to_string(large) + " bytes of it are in large pages";
+    }
+    return Attached{Object(std::move(file_), std::move(memory)), std::move(report_)};
+  }
+
+  ObjectFile file_;
+  ObjectMapping mapping_;
+  const AttachOptions& options_;
+  std::vector<bool> is_brought_;
+  Loader loader_;
+  std::optional<DirectReads> direct_;
+  int num_threads_ = 1;
+  AttachReport report_;
+};
+
+}  // namespace
+
+const char* name_of(AttachWay way) {
+  return way == AttachWay::kDirect ? "direct" : "mapped";
+}
+
+Result<Attached> attach(const Store& store, const Section& section, const AttachOptions& options) {
+  const auto start = Clock::now();
+  TRY_ASSIGN(ObjectFile file, store.open_object(section));
+  TRY_ASSIGN(ObjectMapping mapping, ObjectMapping::map(file.file.get(), section.bytes, file.path));
+  return Attachment(std::move(file), std::move(mapping), options).run(start);
+}
+
+}  // namespace stoker::snapshot

@@ -1,0 +1,157 @@
+#include "snapshot/object_mapping.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "base/folder.h"
+#include "base/try.h"
+
+namespace stoker::snapshot {
+namespace {
+
+constexpr int64_t kSmallPageBytes = 4096;
+
+int64_t whole_pages(int64_t bytes, int64_t page_bytes) {
+  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+// Why memory could not be mapped: as a rule the limit of addresses.
+Error mapping_error(const std::string& path, int64_t bytes) {
+  const int code = errno;
+  rlimit limit{};
+  if (code != ENOMEM || ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    Error error = system_error(path, "cannot be mapped", code);
+    if (code == ENOMEM) error.code = ErrorCode::kResourceExhausted;
+    return error;
+  }
+  return {ErrorCode::kResourceExhausted,
+          path + ": expected addresses for " + std::to_string(bytes) +
+              " bytes, found a limit of this process of " + std::to_string(limit.rlim_cur) +
+              " bytes for all it maps (RLIMIT_AS, ulimit -v)",
+          ""};
+}
+
+// Addresses for `bytes`, a multiple of small pages, that begin at a multiple of a large page; what
+// is around them is given back. Null, with errno, where there are none.
+uint8_t* reserve(int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  const size_t reserved = size + static_cast<size_t>(kLargePageBytes);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const room = ::mmap(nullptr, reserved, PROT_NONE, flags, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<uint8_t*>(room);
+  const size_t past = reinterpret_cast<uintptr_t>(begin) % static_cast<size_t>(kLargePageBytes);
+  const size_t lead = past == 0 ? 0 : static_cast<size_t>(kLargePageBytes) - past;
+  if (lead > 0) ::munmap(begin, lead);
+  ::munmap(begin + lead + size, reserved - lead - size);
+  return begin + lead;
+}
+
+// One range of /proc/self/smaps: its addresses, as they stand in the first line.
+struct AddressRange {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
+
+bool read_range(const std::string& line, AddressRange& range) {
+  unsigned long begin = 0;
+  unsigned long end = 0;
+  if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) != 2) return false;
+  range = {begin, end};
+  return true;
+}
+
+bool tells_large_pages(std::string_view line) {
+  return line.starts_with("AnonHugePages:") || line.starts_with("ShmemPmdMapped:") ||
+         line.starts_with("FilePmdMapped:") || line.starts_with("Private_Hugetlb:") ||
+         line.starts_with("Shared_Hugetlb:");
+}
+
+}  // namespace
+
+Result<ObjectMapping> ObjectMapping::map_aligned(int fd, int64_t bytes, int64_t mapped_bytes,
+                                                 const std::string& path) {
+  const bool is_file = fd >= 0;
+  uint8_t* const place = reserve(mapped_bytes);
+  if (place == nullptr) return mapping_error(path, bytes);
+  const auto size = static_cast<size_t>(mapped_bytes);
+  const int protection = is_file ? PROT_READ : PROT_READ | PROT_WRITE;
+  const int flags = MAP_FIXED | (is_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+  void* const data = ::mmap(place, size, protection, flags, fd, 0);
+  if (data == MAP_FAILED) {
+    Error error = mapping_error(path, bytes);
+    ::munmap(place, size);
+    return error;
+  }
+  // A hint, before the first touch: where it is not known, pages are small.
+  (void)::madvise(data, size, MADV_HUGEPAGE);
+  return ObjectMapping(place, bytes, mapped_bytes, is_file);
+}
+
+Result<ObjectMapping> ObjectMapping::map(int fd, int64_t bytes, const std::string& path) {
+  return map_aligned(fd, bytes, whole_pages(bytes, kSmallPageBytes), path);
+}
+
+Result<ObjectMapping> ObjectMapping::anonymous(int64_t bytes, const std::string& path) {
+  return map_aligned(-1, bytes, whole_pages(bytes, kLargePageBytes), path);
+}
+
+ObjectMapping::ObjectMapping(ObjectMapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      is_file_(other.is_file_) {}
+
+ObjectMapping::~ObjectMapping() {
+  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(mapped_bytes_));
+}
+
+Result<void> ObjectMapping::protect(const std::string& path) {
+  if (::mprotect(data_, static_cast<size_t>(mapped_bytes_), PROT_READ) == 0) return {};
+  return system_error(path, "memory cannot be made read-only");
+}
+
+int ObjectMapping::populate(int64_t offset, int64_t bytes) const {
+  CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= mapped_bytes_, "a range of the mapping");
+  uint8_t* const from = data_ + offset;
+  const auto size = static_cast<size_t>(bytes);
+  int code = 0;
+  do {
+    const int advice = is_file_ ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
+    code = ::madvise(from, size, advice) == 0 ? 0 : errno;
+  } while (code == EINTR || code == EAGAIN);
+  if (code != EINVAL) return code;
+  for (size_t at = 0; at < size; at += static_cast<size_t>(kSmallPageBytes)) {
+    volatile uint8_t* const page = from + at;
+    const uint8_t byte = *page;
+    if (!is_file_) *page = byte;
+  }
+  return 0;
+}
+
+int64_t ObjectMapping::large_page_bytes() const {
+  const auto begin = reinterpret_cast<uintptr_t>(data_);
+  const uintptr_t end = begin + static_cast<uintptr_t>(mapped_bytes_);
+  std::ifstream smaps("/proc/self/smaps");
+  std::string line;
+  AddressRange range;
+  int64_t bytes = 0;
+  while (std::getline(smaps, line)) {
+    if (read_range(line, range) || range.end <= begin || range.begin >= end) continue;
+    if (!tells_large_pages(line)) continue;
+    int64_t kib = 0;
+    if (std::sscanf(line.c_str(), "%*[^:]: %ld", &kib) == 1) bytes += kib << 10;
+  }
+  return bytes;
+}
+
+}  // namespace stoker::snapshot

@@ -1,0 +1,60 @@
+// The memory that an object's bytes lie in: pages of its file, or memory of this process alone that
+// they are read into. At an address that is a multiple of 2 MiB, and with large pages asked for
+// before the first touch, so that they are had where the system has them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "stoker/result.h"
+
+namespace stoker::snapshot {
+
+constexpr int64_t kLargePageBytes = int64_t{2} << 20;
+
+/// Movable; gives its memory back when it goes. Constant members may be called from several
+/// threads.
+class ObjectMapping {
+ public:
+  /// Mirrors the first `bytes` (> 0) bytes of the file; all processes that do share one copy.
+  /// Errors, with `path`: kIo; kResourceExhausted where no addresses are left.
+  static Result<ObjectMapping> map(int fd, int64_t bytes, const std::string& path);
+  /// Memory that nobody else sees, of at least `bytes` (> 0), rounded up to large pages; zero, and
+  /// not there before it is populated. To be written until it is protected. Error:
+  /// kResourceExhausted.
+  static Result<ObjectMapping> anonymous(int64_t bytes, const std::string& path);
+
+  ObjectMapping(ObjectMapping&& other) noexcept;
+  ObjectMapping& operator=(ObjectMapping&&) = delete;
+  ~ObjectMapping();
+
+  Bytes bytes() const { return {data_, static_cast<size_t>(bytes_)}; }
+  /// All of anonymous memory, behind bytes() too.
+  std::span<uint8_t> writable() { return {data_, static_cast<size_t>(mapped_bytes_)}; }
+  /// From now on nobody writes anonymous memory. Error: kIo.
+  Result<void> protect(const std::string& path);
+
+  /// Has a range there, at multiples of pages, as it is after each page was read (anonymous memory:
+  /// written). Returns 0, or an errno: EFAULT where the file was shortened or storage fails,
+  /// ENOMEM. Where the system is too old to be asked (Linux 5.14), it touches the pages, and the
+  /// first two of these are a SIGBUS.
+  int populate(int64_t offset, int64_t bytes) const;
+
+  /// Bytes of it that are in large pages now, as /proc/self/smaps tells; 0 if it does not.
+  int64_t large_page_bytes() const;
+
+ private:
+  ObjectMapping(uint8_t* data, int64_t bytes, int64_t mapped_bytes, bool is_file)
+      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes), is_file_(is_file) {}
+  static Result<ObjectMapping> map_aligned(int fd, int64_t bytes, int64_t mapped_bytes,
+                                           const std::string& path);
+
+  uint8_t* data_;
+  int64_t bytes_;
+  int64_t mapped_bytes_;  // from data_ on, whole pages
+  bool is_file_;
+};
+
+}  // namespace stoker::snapshot
