@@ -17,6 +17,7 @@
 #include "base/machine.h"
 #include "base/try.h"
 #include "snapshot/page_cache.h"
+#include "snapshot/pin_record.h"
 
 namespace stoker::snapshot {
 namespace {
@@ -106,7 +107,7 @@ class Loader {
     int code = bring(range);
     const auto brought = Clock::now();
     bring_ns_ += (brought - start).count();
-    if (code == 0 && options_.verify) {
+    if (code == 0 && options_.verify != AttachVerify::kLater) {
       const Bytes chunk =
           memory.subspan(static_cast<size_t>(range.offset), static_cast<size_t>(range.bytes));
       const uint64_t expected = file_.table[static_cast<size_t>(chunk_idx)];
@@ -187,6 +188,7 @@ class Attachment {
 
   Result<Attached> run(Clock::time_point start) {
     report_.bytes = file_.section.bytes;
+    report_.is_verified = options_.verify != AttachVerify::kLater;
     const CacheSample sample = sample_page_cache(mapping_, file_.section.num_chunks());
     report_.cached_fraction = sample.cached_fraction();
     const bool is_cold = report_.cached_fraction < kCountsAsCached;
@@ -323,7 +325,29 @@ Result<Attached> attach(const Store& store, const Section& section, const Attach
   const auto start = Clock::now();
   TRY_ASSIGN(ObjectFile file, store.open_object(section));
   TRY_ASSIGN(ObjectMapping mapping, ObjectMapping::map(file.file.get(), section.bytes, file.path));
-  return Attachment(std::move(file), std::move(mapping), options).run(start);
+  AttachOptions given = options;
+  FoundPinner pinner;
+  // What is read past the page cache is not what the pinner keeps in it.
+  if (options.verify == AttachVerify::kInherited && options.choice == AttachChoice::kDirect) {
+    pinner.reason = "direct reads were asked for";
+  } else if (options.verify == AttachVerify::kInherited) {
+    pinner = find_pinner(store, file);
+  }
+  if (pinner.record) {
+    given.verify = AttachVerify::kLater;
+    given.choice = AttachChoice::kMapped;
+  }
+  TRY_ASSIGN(Attached attached, Attachment(std::move(file), std::move(mapping), given).run(start));
+  attached.report.not_inherited = pinner.reason;
+  if (pinner.record) {
+    attached.report.inherited_from = pinner.record->pid;
+    attached.report.why = "process " + std::to_string(pinner.record->pid) + " pins it";
+  }
+  return attached;
+}
+
+Result<Attached> attach(ObjectFile file, ObjectMapping mapping, const AttachOptions& options) {
+  return Attachment(std::move(file), std::move(mapping), options).run(Clock::now());
 }
 
 }  // namespace stoker::snapshot

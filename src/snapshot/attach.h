@@ -30,11 +30,17 @@ enum class AttachChoice {
   kDirect,
 };
 
+enum class AttachVerify {
+  kFull,       ///< every chunk
+  kInherited,  ///< the same, but where a pinner has verified the same file and holds it
+  kLater,      ///< not now: who attaches has it done, or knows that it was
+};
+
 struct AttachOptions {
   int num_threads = 1;  ///< from storage at least 8 are used, for they mostly wait
   AttachChoice choice = AttachChoice::kMeasured;
-  bool verify = true;  ///< false: who attaches has it verified later, or knows that it was
-  Progress progress;   ///< may be null
+  AttachVerify verify = AttachVerify::kFull;
+  Progress progress;  ///< may be null
 };
 
 /// What it took. Seconds are of the clock on the wall; those of the pass over all bytes are shared
@@ -46,6 +52,9 @@ struct AttachReport {
   /// As measured over 64 MiB each, verification included; 0: not measured.
   double mapped_bytes_per_s = 0;
   double direct_bytes_per_s = 0;
+  bool is_verified = false;    ///< by this call
+  int64_t inherited_from = 0;  ///< process id of the pinner that has verified it; 0: none
+  std::string not_inherited;   ///< why there is none, where one was asked for
   int64_t bytes = 0;
   double map_s = 0;       ///< opening, table, address, and what was measured
   double populate_s = 0;  ///< until bytes were there
@@ -64,5 +73,7 @@ struct Attached {
 /// reads were asked for and the file system has none; kIo. What a mapping guard is for
 /// (stoker/process.h) still is.
 Result<Attached> attach(const Store& store, const Section& section, const AttachOptions& options);
+/// The same of an open file and its mapping; kInherited is kFull.
+Result<Attached> attach(ObjectFile file, ObjectMapping mapping, const AttachOptions& options);
 
 }  // namespace stoker::snapshot

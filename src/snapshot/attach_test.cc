@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "snapshot/store_fixture.h"
+#include "snapshot/attach_fixture.h"
 
 namespace stoker::snapshot {
 namespace {
@@ -46,59 +46,6 @@ bool fail_calls(long number, int argument, uint32_t bits, int code) {
 // MADV_POPULATE_READ and _WRITE are 22 and 23, no other advice that is used here has this bit.
 constexpr uint32_t kPopulateBit = 16;
 
-// On a disk, for what is in memory cannot be evicted.
-class AttachTest : public StoreTest {
- protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "stoker_attach_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    dir_ = name;
-  }
-
-  void make(int64_t bytes) {
-    bytes_ = made_bytes(bytes, 1);
-    section_ = put(open_store(), key_, bytes_);
-  }
-
-  std::filesystem::path object_path() const { return objects() / section_.object(); }
-
-  // Whether nothing of the object is in the page cache after that.
-  bool evict() const {
-    const Descriptor file(::open(object_path().c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_EQ(::fsync(file.get()), 0);
-    EXPECT_EQ(::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
-    const auto mapping = ObjectMapping::map(file.get(), section_.bytes, "object");
-    std::vector<unsigned char> pages(static_cast<size_t>((section_.bytes + 4095) / 4096));
-    auto* const data = const_cast<uint8_t*>(mapping->bytes().data());
-    if (::mincore(data, static_cast<size_t>(section_.bytes), pages.data()) != 0) return false;
-    return std::ranges::none_of(pages, [](unsigned char page) { return (page & 1) != 0; });
-  }
-
-  void flip(int64_t offset) const {
-    ASSERT_EQ(::chmod(object_path().c_str(), 0600), 0);
-    std::fstream file(object_path(), std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp(offset);
-    file.put(static_cast<char>(bytes_[static_cast<size_t>(offset)] ^ 1));
-    file.close();
-    ASSERT_EQ(::chmod(object_path().c_str(), 0400), 0);
-  }
-
-  Result<Attached> attached(AttachChoice choice, int num_threads = 2) const {
-    AttachOptions options;
-    options.choice = choice;
-    options.num_threads = num_threads;
-    return attach(open_store(), section_, options);
-  }
-
-  bool has_bytes(const Object& object) const {
-    return std::ranges::equal(object.bytes(), bytes_) &&
-           reinterpret_cast<uintptr_t>(object.bytes().data()) % kLargePageBytes == 0;
-  }
-
-  std::vector<uint8_t> bytes_;
-  Section section_;
-};
-
 TEST_F(AttachTest, TheBytesAreTheSameWhicheverWay) {
   make(kTestBytes);
   for (const AttachChoice choice :
@@ -123,12 +70,13 @@ TEST_F(AttachTest, WithoutVerifyingItIsAllThereAndNotLookedAt) {
   make(kTestBytes);
   flip(5);
   AttachOptions options;
-  options.verify = false;
+  options.verify = AttachVerify::kLater;
   double last = 0;
   options.progress = [&](double fraction) { last = fraction; };
   const auto got = attach(open_store(), section_, options);
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(got->report.verify_s, 0);
+  EXPECT_FALSE(got->report.is_verified);
   EXPECT_EQ(last, 1);
   EXPECT_FALSE(got->object.chunk_is_good(0));
   EXPECT_TRUE(got->object.chunk_is_good(1));

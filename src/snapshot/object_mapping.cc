@@ -138,6 +138,10 @@ int ObjectMapping::populate(int64_t offset, int64_t bytes) const {
   return 0;
 }
 
+int ObjectMapping::lock() const {
+  return ::mlock2(data_, static_cast<size_t>(mapped_bytes_), MLOCK_ONFAULT) == 0 ? 0 : errno;
+}
+
 int64_t ObjectMapping::large_page_bytes() const {
   const auto begin = reinterpret_cast<uintptr_t>(data_);
   const uintptr_t end = begin + static_cast<uintptr_t>(mapped_bytes_);

@@ -42,6 +42,10 @@ class ObjectMapping {
   /// first two of these are a SIGBUS.
   int populate(int64_t offset, int64_t bytes) const;
 
+  /// From now on what comes stays in memory as long as this does. Returns 0, or an errno: ENOMEM or
+  /// EPERM where this process may not lock so much.
+  int lock() const;
+
   /// Bytes of it that are in large pages now, as /proc/self/smaps tells; 0 if it does not.
   int64_t large_page_bytes() const;
 
