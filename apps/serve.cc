@@ -1,4 +1,4 @@
-// stoker serve: a model over HTTP until a signal comes.
+// stoker serve: a model over HTTP until a signal comes. `stoker up` serves in the same way.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "common.h"
 #include "serve_options.h"
+#include "serving.h"
 
 namespace stoker {
 namespace {
@@ -72,22 +73,31 @@ class EngineStop {
   std::optional<Error> why_;
 };
 
-/// Listens first, so that clients are told how far the start is.
-int serve(ServeOptions options) {
+}  // namespace
+
+int run_server(ServeOptions options, const EngineOpener& open) {
   EngineStop stop;
   note_shutdown_signals();
+  // A client or a reader of the log that goes away must not end the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a batch beyond a limit on sizes fails, and not the server
+  for (const std::string& warning : options.warnings)
+    std::fprintf(stderr, "stoker: %s\n", warning.c_str());
+  options.engine.log = log_line;
+  options.server.log = log_line;
   const Result<std::unique_ptr<Server>> server = Server::start(options.server);
   if (!server) return report(server.error());
   options.engine.on_stop = [&stop](const Error& why) { stop.set(why); };
   options.engine.progress = [&server](const Progress& now) { (*server)->tell(now); };
-  const Result<std::unique_ptr<Engine>> engine = open_engine(options.model, options.engine);
-  if (!engine) return report(engine.error());
-  (*server)->attach(**engine);
+  const Opened opened = open(options.engine);
+  if (opened.engine == nullptr) return opened.exit_code;
+  (*server)->attach(*opened.engine);
   const std::string& socket = options.server.unix_socket;
   const std::string url =
       socket.empty() ? url_of(options.server.host, (*server)->port()) : "unix:" + socket;
   std::fprintf(stderr, "stoker: ready; %s answers at %s (try: %s)\n",
-               (*engine)->model().name.c_str(), url.c_str(), hint_of(options.server, url).c_str());
+               opened.engine->model().name.c_str(), url.c_str(),
+               hint_of(options.server, url).c_str());
   wait_for_shutdown_signal();
   const std::chrono::seconds grace(options.shutdown_seconds);
   if (const auto why = stop.get()) {
@@ -102,20 +112,15 @@ int serve(ServeOptions options) {
   return 0;
 }
 
-}  // namespace
-
 int serve_command(const Arguments& arguments) {
   ServeOptions options;
   if (const auto code = read_serve_options(arguments, &options)) return *code;
-  for (const std::string& warning : options.warnings)
-    std::fprintf(stderr, "stoker: %s\n", warning.c_str());
-
-  // A client or a reader of the log that goes away must not end the process.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a batch beyond a limit on sizes fails, and not the server
-  options.engine.log = log_line;
-  options.server.log = log_line;
-  return serve(std::move(options));
+  const std::string model = options.model;
+  return run_server(std::move(options), [&model](const EngineOptions& engine) -> Opened {
+    auto opened = open_engine(model, engine);
+    if (!opened) return {nullptr, report(opened.error())};
+    return {*std::move(opened), 0};
+  });
 }
 
 }  // namespace stoker

@@ -20,6 +20,11 @@ constexpr const char* kServeExamples =
     "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of "
     "France?\"}]}'\n";
 
+constexpr const char* kUpExamples =
+    "  stoker up demo\n"
+    "  stoker up demo --or-cold --port 8080\n"
+    "  stoker up 3f9a --verify background --json\n";
+
 /// What options are read into before they are checked.
 struct Drafted {
   int port = ServerOptions().port;
@@ -178,7 +183,48 @@ std::string take(Drafted drafted, ServeOptions* options) {
   return {};
 }
 
+void add_all_serve_options(OptionParser& parser, ServeOptions* options, Drafted* drafted) {
+  add_process_options(parser, options, drafted);
+  add_client_options(parser, &options->server, &options->engine, drafted);
+  add_cors_options(parser, &options->server, drafted);
+  add_batch_options(parser, &options->server, drafted);
+  add_engine_options(parser, &options->engine);
+  add_vllm_options(parser, &options->warnings);
+}
+
+std::optional<int> read_all(OptionParser& parser, const Arguments& arguments, Drafted* drafted,
+                            ServeOptions* options) {
+  const auto all = with_config_file(arguments);
+  if (!all) return parser.refuse(all.error().message);
+  if (const auto code = parser.parse(*all)) return code;
+  if (const std::string wrong = number_problem(*options, *drafted); !wrong.empty())
+    return parser.refuse(wrong);
+  if (const std::string wrong = take(std::move(*drafted), options); !wrong.empty())
+    return parser.refuse(wrong);
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<int> read_up_options(const Arguments& arguments, UpOptions* options) {
+  Drafted drafted;
+  OptionParser parser(
+      "up",
+      "Brings an engine up from the best snapshot that fits this host, asks its canary, and then "
+      "answers over HTTP as `stoker serve` does. Exit codes: 3 nothing fits, 4 damaged, 5 the "
+      "canary differs, 6 not enough memory, 7 busy, 70 damaged while it answered.",
+      kUpExamples);
+  parser.positional("NAME", &options->serve.model,
+                    "the name of a model in the store, a checkpoint directory, demo, or the "
+                    "beginning of a snapshot's id");
+  parser.flag("--or-cold", &options->or_cold,
+              "Where no snapshot fits, start from the checkpoint, and make one");
+  parser.flag("--json", &options->json,
+              "Tell the time of each stage on standard output, as one line of JSON");
+  options->serve.engine.weights.verify = Verify::kFull;
+  add_all_serve_options(parser, &options->serve, &drafted);
+  return read_all(parser, arguments, &drafted, &options->serve);
+}
 
 std::optional<int> read_serve_options(const Arguments& arguments, ServeOptions* options) {
   Drafted drafted;
@@ -191,20 +237,8 @@ std::optional<int> read_serve_options(const Arguments& arguments, ServeOptions* 
       "too, or refused with the reason: docs/server.md has them.",
       kServeExamples);
   parser.positional("MODEL", &options->model, kModelHelp);
-  add_process_options(parser, options, &drafted);
-  add_client_options(parser, &options->server, &options->engine, &drafted);
-  add_cors_options(parser, &options->server, &drafted);
-  add_batch_options(parser, &options->server, &drafted);
-  add_engine_options(parser, &options->engine);
-  add_vllm_options(parser, &options->warnings);
-  const auto all = with_config_file(arguments);
-  if (!all) return parser.refuse(all.error().message);
-  if (const auto code = parser.parse(*all)) return code;
-  if (const std::string wrong = number_problem(*options, drafted); !wrong.empty())
-    return parser.refuse(wrong);
-  if (const std::string wrong = take(std::move(drafted), options); !wrong.empty())
-    return parser.refuse(wrong);
-  return std::nullopt;
+  add_all_serve_options(parser, options, &drafted);
+  return read_all(parser, arguments, &drafted, options);
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The options of `stoker serve`.
+// The options of `stoker serve`, and of `stoker up`, which has them too.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,16 @@ struct ServeOptions {
   std::vector<std::string> warnings;  ///< options that have no effect, and why
 };
 
+/// What `stoker up` takes beside: serve.model is a name here.
+struct UpOptions {
+  ServeOptions serve;
+  bool or_cold = false;  ///< where nothing fits, from the checkpoint; and makes a snapshot
+  bool json = false;     ///< tells the times of the stages on standard output
+};
+
 /// Reads the arguments, a file of options among them, and keys of the environment. Null: go on.
 /// Otherwise the command ends with that exit code, and has said why.
 std::optional<int> read_serve_options(const Arguments& arguments, ServeOptions* options);
+std::optional<int> read_up_options(const Arguments& arguments, UpOptions* options);
 
 }  // namespace stoker

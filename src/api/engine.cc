@@ -62,8 +62,10 @@ class LocalEngine final : public Engine {
         on_stop_(options.on_stop) {
     const StoredWeights* stored = model_->stored();
     if (stored == nullptr || options.weights.verify == Verify::kFull) return;
-    verify_.emplace(stored->object, [this](const Result<void>& verified) {
-      if (!verified) stop_for(verified.error());
+    std::vector<const snapshot::Object*> objects;
+    for (const snapshot::Object& object : stored->objects) objects.push_back(&object);
+    verify_.emplace(objects, [this](const Result<void>& verified, const snapshot::Object* damaged) {
+      if (!verified) stop_for(verified.error(), *damaged);
     });
   }
 
@@ -145,10 +147,9 @@ class LocalEngine final : public Engine {
  private:
   // Nothing that was computed from damaged weights is worth an answer; and the next start makes new
   // ones.
-  void stop_for(const Error& damage) {
+  void stop_for(const Error& damage, const snapshot::Object& damaged) {
     loop_->fail(damage);
-    const StoredWeights& stored = *model_->stored();
-    const auto removed = stored.store.remove(stored.object.section());
+    const auto removed = model_->stored()->store.remove(damaged.section());
     if (log_) {
       log_(LogLevel::kError, "event=weights_damaged reason=\"" + damage.message + "\" removed=" +
                                  (removed ? "yes" : "\"" + removed.error().message + "\""));
@@ -242,7 +243,7 @@ void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& pla
       "event=loaded model=" + loaded.info().name + " path=" + loaded.info().path +
           " weight_bytes=" + std::to_string(loaded.checkpoint().weight_bytes()) +
           " packed_weights=" +
-          (loaded.stored() ? loaded.stored()->object.section().object() : "memory") +
+          (loaded.stored() ? loaded.stored()->objects.front().section().object() : "memory") +
           " threads=" + std::to_string(num_threads) + " plan=" + plan_source + " kv_bytes=" +
           std::to_string(plan.total_bytes) + " kv_tokens=" + std::to_string(plan.tokens()) +
           " max_num_seqs=" + std::to_string(plan.num_slots) +
@@ -256,11 +257,22 @@ void log_loaded(const LogSink& log, const LoadedModel& loaded, const KvPlan& pla
 
 Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
                                              const EngineOptions& options) {
-  TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
   if (auto checked = check_options(options); !checked) return std::move(checked).error();
-  TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded,
-             LoadedModel::load(model, {num_threads, options.max_model_len, options.bounded_replay,
-                                       options.weights, options.log, options.progress}));
+  TRY_ASSIGN(const LoadOptions how, load_options(options));
+  TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded, LoadedModel::load(model, how));
+  return start_engine(std::move(loaded), options);
+}
+
+Result<LoadOptions> load_options(const EngineOptions& options) {
+  TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
+  return LoadOptions{num_threads,     options.max_model_len, options.bounded_replay,
+                     options.weights, options.log,           options.progress};
+}
+
+Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<const LoadedModel> loaded,
+                                             const EngineOptions& options) {
+  if (auto checked = check_options(options); !checked) return std::move(checked).error();
+  TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));
   engine::EngineLimits limits;
   limits.max_num_seqs = options.max_num_seqs;
   limits.max_queue = options.max_queue;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,29 +22,6 @@ constexpr std::string_view kAnswersKey = "answers 1";
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Digest key_of_files(const Checkpoint& checkpoint) {
-  Hasher hasher;
-  hasher.add_text(kFilesKey).add_text(checkpoint.config_text());
-  const Shards& shards = checkpoint.shards();
-  for (size_t i = 0; i < shards.files.size(); ++i) {
-    const FileIdentity& identity = shards.files[i].identity();
-    hasher.add_text(shards.names[i])
-        .add_number(identity.bytes)
-        .add_number(identity.changed_ns)
-        .add_number(identity.inode)
-        .add_text(text_of(header_of(shards.files[i].bytes())));
-  }
-  return hasher.digest();
-}
-
-std::set<const uint8_t*> engram_tables(const Checkpoint& checkpoint) {
-  std::set<const uint8_t*> tables;
-  for (const BlockWeights& layer : checkpoint.weights().layers) {
-    if (layer.engram.embed) tables.insert({layer.engram.embed.data, layer.engram.embed.scale});
-  }
-  return tables;
 }
 
 // A run of a tensor's bytes, which one thread reads.
@@ -97,9 +73,32 @@ void remember(const snapshot::Store& store, const Digest& key, const Digest& fin
 
 }  // namespace
 
+Digest files_key(const Checkpoint& checkpoint) {
+  Hasher hasher;
+  hasher.add_text(kFilesKey).add_text(checkpoint.texts().config);
+  const Shards& shards = checkpoint.shards();
+  for (size_t i = 0; i < shards.files.size(); ++i) {
+    const FileIdentity& identity = shards.files[i].identity();
+    hasher.add_text(shards.names[i])
+        .add_number(identity.bytes)
+        .add_number(identity.changed_ns)
+        .add_number(identity.inode)
+        .add_text(text_of(header_of(shards.files[i].bytes())));
+  }
+  return hasher.digest();
+}
+
+std::set<const uint8_t*> engram_tables(const Checkpoint& checkpoint) {
+  std::set<const uint8_t*> tables;
+  for (const BlockWeights& layer : checkpoint.weights().layers) {
+    if (layer.engram.embed) tables.insert({layer.engram.embed.data, layer.engram.embed.scale});
+  }
+  return tables;
+}
+
 Result<Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::Store& store, int num_threads,
                               const ProgressSink& progress) {
-  const Digest key = key_of_files(checkpoint);
+  const Digest key = files_key(checkpoint);
   if (const auto known = remembered(store, key)) return *known;
   const int64_t num_bytes = checkpoint.weight_bytes();
   auto checked = checkpoint.check_codes(num_threads, [&](double fraction) {
@@ -113,7 +112,7 @@ Result<Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::Store& sto
 
 Digest fingerprint_of(const Checkpoint& checkpoint, int num_threads, const ProgressSink& progress) {
   Hasher hasher;
-  hasher.add_text(kModelKey).add_text(checkpoint.config_text());
+  hasher.add_text(kModelKey).add_text(checkpoint.texts().config);
   for (const StoredTensor& stored : checkpoint.shards().tensors) {
     const TensorView& view = stored.tensor.view;
     hasher.add_text(stored.tensor.name).add_text(dtype_info(view.dtype).name);
@@ -130,8 +129,8 @@ Digest model_digest(const Digest& fingerprint, const Checkpoint& checkpoint,
   std::sort(stop_ids.begin(), stop_ids.end());
   Hasher hasher;
   hasher.add_text(kAnswersKey).add(fingerprint.bytes);
-  hasher.add_number(checkpoint.tokenizer_json().has_value() ? 1 : 0);
-  if (checkpoint.tokenizer_json()) hasher.add_text(*checkpoint.tokenizer_json());
+  hasher.add_number(checkpoint.texts().tokenizer.has_value() ? 1 : 0);
+  if (checkpoint.texts().tokenizer) hasher.add_text(*checkpoint.texts().tokenizer);
   hasher.add_number(static_cast<int64_t>(stop_ids.size()));
   for (const int32_t id : stop_ids) hasher.add_number(id);
   return hasher.digest();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -23,6 +24,12 @@ Result<snapshot::Digest> fingerprint_of(Checkpoint& checkpoint, const snapshot::
 /// The same digest without a store: reads everything, and promises nothing of the codes.
 snapshot::Digest fingerprint_of(const Checkpoint& checkpoint, int num_threads,
                                 const ProgressSink& progress);
+
+/// Equal for files of the same names, sizes, times, inodes and headers beside the same config.json.
+snapshot::Digest files_key(const Checkpoint& checkpoint);
+
+/// Where the bytes of Engram tables and their scales begin.
+std::set<const uint8_t*> engram_tables(const Checkpoint& checkpoint);
 
 /// ModelInfo::digest: over the fingerprint, tokenizer.json and the ids that end a text.
 snapshot::Digest model_digest(const snapshot::Digest& fingerprint, const Checkpoint& checkpoint,

@@ -76,19 +76,43 @@ Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& 
   if (auto able = check_processor(); !able) return std::move(able).error();
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(Checkpoint checkpoint, Checkpoint::open_headers(path));
-  if (auto checked = check_model_len(options.max_model_len, checkpoint.config()); !checked)
-    return std::move(checked).error();
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(checkpoint)));
-  if (options.progress) options.progress({"building the tokenizer"});
-  if (auto built = loaded->load_tokenizer(); !built) return std::move(built).error();
-  TRY_ASSIGN(std::vector<int32_t> map, loaded->token_map());
-  TRY_ASSIGN(const Replay replay, replay_of(loaded->checkpoint_.config(), options.bounded_replay));
-  if (auto ready = loaded->load_weights(options); !ready) return std::move(ready).error();
-  TRY_ASSIGN(loaded->model_, Model::create(loaded->checkpoint_.config(), loaded->weights(),
-                                           std::move(map), replay));
-  loaded->describe(model, path);
-  if (options.max_model_len > 0) loaded->info_.max_context_tokens = options.max_model_len;
+  if (auto ready = loaded->prepare(options); !ready) return std::move(ready).error();
+  loaded->describe(model_name(model, path), path);
   return std::shared_ptr<const LoadedModel>(std::move(loaded));
+}
+
+Result<std::shared_ptr<const LoadedModel>> LoadedModel::of_snapshot(
+    MappedModel parts, const snapshot::Manifest& manifest, std::optional<snapshot::UseLock> lock,
+    const LoadOptions& options) {
+  if (auto able = check_processor(); !able) return std::move(able).error();
+  std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(parts.checkpoint)));
+  loaded->packed_memory_.emplace(std::move(parts.packed_memory));
+  loaded->lock_ = std::move(lock);
+  loaded->stored_.emplace(std::move(parts.weights));
+  loaded->fingerprint_ = manifest.model_fingerprint;
+  if (auto ready = loaded->prepare(options); !ready) return std::move(ready).error();
+  loaded->describe(manifest.model_name,
+                   loaded->stored_->store.dir() + "/snapshots/" + manifest.id().hex());
+  return std::shared_ptr<const LoadedModel>(std::move(loaded));
+}
+
+// All but names, over a checkpoint and perhaps weights from a snapshot.
+Result<void> LoadedModel::prepare(const LoadOptions& options) {
+  auto done = check_model_len(options.max_model_len, checkpoint_.config());
+  if (!done) return done;
+  if (options.progress) options.progress({"building the tokenizer"});
+  if (done = load_tokenizer(); !done) return done;
+  TRY_ASSIGN(std::vector<int32_t> map, token_map());
+  TRY_ASSIGN(const Replay replay, replay_of(checkpoint_.config(), options.bounded_replay));
+  if (!stored_) done = load_weights(options);
+  if (!done) return done;
+  TRY_ASSIGN(model_, Model::create(checkpoint_.config(), weights(), std::move(map), replay));
+  info_.max_context_tokens =
+      options.max_model_len > 0
+          ? options.max_model_len
+          : static_cast<int32_t>(checkpoint_.config().max_position_embeddings);
+  return {};
 }
 
 // No start fails for want of a store.
@@ -136,12 +160,12 @@ Result<void> LoadedModel::pack_in_memory(const LoadOptions& options) {
 }
 
 Result<void> LoadedModel::load_tokenizer() {
-  if (!checkpoint_.tokenizer_json()) {
+  if (!checkpoint_.texts().tokenizer) {
     why_no_chat_ =
         Error{ErrorCode::kUnsupported, "the model has no tokenizer.json: give token ids", ""};
     return {};
   }
-  auto parsed = Tokenizer::parse(*checkpoint_.tokenizer_json());
+  auto parsed = Tokenizer::parse(*checkpoint_.texts().tokenizer);
   if (!parsed) return std::move(parsed).error().with("tokenizer.json");
   tokenizer_ = *std::move(parsed);
   if (tokenizer_->size() > checkpoint_.config().vocab_size) {
@@ -192,13 +216,12 @@ Result<std::vector<int32_t>> LoadedModel::token_map() const {
   return std::move(map.class_of);
 }
 
-void LoadedModel::describe(const std::string& model, const std::string& path) {
+void LoadedModel::describe(const std::string& name, const std::string& path) {
   const ModelConfig& c = checkpoint_.config();
   const GenerationConfig& generation = checkpoint_.generation();
-  info_.name = model_name(model, path);
+  info_.name = name;
   info_.path = path;
   info_.vocab_size = c.vocab_size;
-  info_.max_context_tokens = c.max_position_embeddings;
   info_.has_text = tokenizer_.has_value();
   info_.has_chat = encoder_.has_value();
   info_.defaults.temperature = generation.temperature.value_or(1.0);

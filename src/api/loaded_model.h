@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "api/snapshot_parts.h"
 #include "api/stored_weights.h"
 #include "chat/chat.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "model/packed_weights.h"
+#include "snapshot/use_lock.h"
 #include "stoker/engine.h"
 #include "tokenizer/tokenizer.h"
 
@@ -35,6 +37,12 @@ class LoadedModel {
   static Result<std::shared_ptr<const LoadedModel>> load(const std::string& model,
                                                          const LoadOptions& options);
 
+  /// Of a snapshot's objects, served under `name`; `lock` is held as long as this lives. The same
+  /// errors.
+  static Result<std::shared_ptr<const LoadedModel>> of_snapshot(
+      MappedModel parts, const snapshot::Manifest& manifest, std::optional<snapshot::UseLock> lock,
+      const LoadOptions& options);
+
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
@@ -52,7 +60,8 @@ class LoadedModel {
     return encoder_ ? &*encoder_ : nullptr;
   }  ///< null: no chat format
   const std::optional<Error>& why_no_chat() const { return why_no_chat_; }  ///< with a null encoder
-  const std::vector<int32_t>& stop_ids() const { return stop_ids_; }        ///< end of text
+  const snapshot::Digest& fingerprint() const { return *fingerprint_; }
+  const std::vector<int32_t>& stop_ids() const { return stop_ids_; }  ///< end of text
 
   /// Error: kInvalidArgument with `field` for an id outside the vocabulary, kUnsupported for the
   /// image token.
@@ -60,14 +69,17 @@ class LoadedModel {
 
  private:
   explicit LoadedModel(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
+  Result<void> prepare(const LoadOptions& options);
   Result<void> load_tokenizer();
   Result<void> load_weights(const LoadOptions& options);
   Result<void> map_weights(const LoadOptions& options);
   Result<void> pack_in_memory(const LoadOptions& options);
   Result<std::vector<int32_t>> token_map() const;
-  void describe(const std::string& model, const std::string& path);
+  void describe(const std::string& name, const std::string& path);
 
   ModelInfo info_;
+  std::optional<ReservedMemory> packed_memory_;  // these two of a snapshot
+  std::optional<snapshot::UseLock> lock_;
   Checkpoint checkpoint_;
   std::optional<snapshot::Digest> fingerprint_;  // once the weights are loaded
   std::optional<StoredWeights> stored_;          // one of these two
@@ -78,6 +90,13 @@ class LoadedModel {
   std::optional<Model> model_;
   std::vector<int32_t> stop_ids_;
 };
+
+/// How an engine of these options loads. Error: kInvalidArgument for the threads.
+Result<LoadOptions> load_options(const EngineOptions& options);
+
+/// An engine over a model that is loaded. Errors: as Engine::open.
+Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<const LoadedModel> loaded,
+                                             const EngineOptions& options);
 
 /// The replay that was asked for; kOff for kExact where the model does not allow it. Error:
 /// kUnsupported for kCompact there.

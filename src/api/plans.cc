@@ -20,17 +20,6 @@ using snapshot::Store;
 
 constexpr const char* kPlansKind = "plans";
 
-// Other builds have other kernels, and other machines other times.
-Digest key_of(int num_threads) {
-  const HardwareFacts facts = hardware_facts();
-  snapshot::Hasher hasher;
-  hasher.add_text("plan 1").add_text(version()).add_text(facts.processor);
-  for (const kernels::Isa isa : kernels::usable_levels()) hasher.add_text(kernels::isa_name(isa));
-  hasher.add_number(facts.num_cores).add_number(facts.num_numa_nodes);
-  for (const std::string& cache : facts.caches) hasher.add_text(cache);
-  return hasher.add_number(facts.page_bytes).add_number(num_threads).digest();
-}
-
 Result<KeptPlan> read_plan(const Store& store, const snapshot::Section& section) {
   TRY_ASSIGN(const std::string text, store.text_of(section, kernels::kMaxPlanTextBytes));
   TRY_ASSIGN(const kernels::MeasuredPlan measured, kernels::parse_plan(text));
@@ -68,7 +57,7 @@ Result<snapshot::KeyLock> lock(const Store& store, const Digest& key,
 // Measured by one of those that start at the same time.
 Result<EnginePlan> measured_once(const Store& store, int num_threads,
                                  const EngineOptions& options) {
-  const Digest key = key_of(num_threads);
+  const Digest key = plans_key(num_threads);
   TRY_ASSIGN(const snapshot::KeyLock held, lock(store, key, options.progress));
   if (const auto kept = find_plan(store, num_threads)) return EnginePlan{kept->plan, "store"};
   TRY_ASSIGN(
@@ -89,8 +78,19 @@ Result<EnginePlan> stored_or_measured(int num_threads, const EngineOptions& opti
 
 }  // namespace
 
+// Other builds have other kernels, and other machines other times.
+Digest plans_key(int num_threads) {
+  const HardwareFacts facts = hardware_facts();
+  snapshot::Hasher hasher;
+  hasher.add_text("plan 1").add_text(version()).add_text(facts.processor);
+  for (const kernels::Isa isa : kernels::usable_levels()) hasher.add_text(kernels::isa_name(isa));
+  hasher.add_number(facts.num_cores).add_number(facts.num_numa_nodes);
+  for (const std::string& cache : facts.caches) hasher.add_text(cache);
+  return hasher.add_number(facts.page_bytes).add_number(num_threads).digest();
+}
+
 Result<KeptPlan> find_plan(const Store& store, int num_threads) {
-  const snapshot::Found found = store.find(kPlansKind, key_of(num_threads));
+  const snapshot::Found found = store.find(kPlansKind, plans_key(num_threads));
   if (!found.section) return Error{ErrorCode::kNotFound, found.reason, ""};
   auto kept = read_plan(store, *found.section);
   if (!kept) return Error{ErrorCode::kNotFound, kept.error().message, ""};
@@ -99,7 +99,7 @@ Result<KeptPlan> find_plan(const Store& store, int num_threads) {
 
 Result<KeptPlan> make_plan(const Store& store, int num_threads, std::chrono::nanoseconds budget,
                            const ProgressSink& progress) {
-  const Digest key = key_of(num_threads);
+  const Digest key = plans_key(num_threads);
   TRY_ASSIGN(const snapshot::KeyLock held, lock(store, key, progress));
   TRY_ASSIGN(const kernels::MeasuredPlan measured, measure(num_threads, budget, progress));
   return keep(store, key, measured);

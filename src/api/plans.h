@@ -18,6 +18,9 @@ struct KeptPlan {
   kernels::KernelPlan plan;
 };
 
+/// The key of the plan for this build, this machine and so many threads.
+snapshot::Digest plans_key(int num_threads);
+
 /// What is kept for this build, this machine and so many threads. Error: kNotFound, with the reason
 /// why there is nothing that can be used.
 Result<KeptPlan> find_plan(const snapshot::Store& store, int num_threads);

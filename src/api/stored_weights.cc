@@ -24,17 +24,6 @@ Digest key_of(const Digest& fingerprint) {
   return hasher.add_text("packed").add_number(kPackedVersion).add(fingerprint.bytes).digest();
 }
 
-// The weights in a mapped object. Its header is used at once, so its chunks are read now.
-Result<std::unique_ptr<const ModelWeights>> weights_of(const Object& object,
-                                                       const ModelWeights& from) {
-  const int64_t end = std::min(PackedLayout::header_bytes(from), object.section().bytes);
-  for (int64_t chunk = 0; chunk * snapshot::kChunkBytes < end; ++chunk) {
-    if (!object.chunk_is_good(chunk)) return object.chunk_error(chunk);
-  }
-  TRY_ASSIGN(const PackedLayout layout, PackedLayout::read(object.bytes(), from));
-  return std::make_unique<const ModelWeights>(layout.weights_in(object.bytes().data()));
-}
-
 // One attempt for one checkpoint.
 class WeightsMaker {
  public:
@@ -73,7 +62,7 @@ class WeightsMaker {
 
   Result<Mapped> map(const Section& section, Verify verify) const {
     TRY_ASSIGN(Object object, store_.map(section));
-    TRY_ASSIGN(auto weights, weights_of(object, from_));
+    TRY_ASSIGN(auto weights, packed_weights_in(object, from_));
     if (verify == Verify::kFull) {
       auto good = object.verify(work_.num_threads, [&](double fraction) {
         tell("verifying packed weights", fraction, section.bytes);
@@ -123,6 +112,17 @@ class WeightsMaker {
 
 }  // namespace
 
+// Its header is used at once, so the chunks of it are read now.
+Result<std::unique_ptr<const ModelWeights>> packed_weights_in(const Object& object,
+                                                              const ModelWeights& from) {
+  const int64_t end = std::min(PackedLayout::header_bytes(from), object.section().bytes);
+  for (int64_t chunk = 0; chunk * snapshot::kChunkBytes < end; ++chunk) {
+    if (!object.chunk_is_good(chunk)) return object.chunk_error(chunk);
+  }
+  TRY_ASSIGN(const PackedLayout layout, PackedLayout::read(object.bytes(), from));
+  return std::make_unique<const ModelWeights>(layout.weights_in(object.bytes().data()));
+}
+
 Result<Store> open_store(const std::string& dir) {
   if (!dir.empty()) return Store::open(dir);
   TRY_ASSIGN(const std::string usual, Store::default_dir());
@@ -133,7 +133,9 @@ Result<StoredWeights> stored_weights(Store store, const Digest& fingerprint,
                                      const Checkpoint& checkpoint, const StoreWork& work) {
   TRY_ASSIGN(WeightsMaker::Mapped mapped,
              WeightsMaker(store, fingerprint, checkpoint, work).have());
-  return StoredWeights{std::move(store), std::move(mapped.object), std::move(mapped.weights),
+  std::vector<Object> objects;
+  objects.push_back(std::move(mapped.object));
+  return StoredWeights{std::move(store), std::move(objects), std::move(mapped.weights),
                        mapped.is_new};
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/weights.h"
@@ -15,12 +16,12 @@
 
 namespace stoker {
 
-/// A mapped object and the weights in it. Movable; the checkpoint outlives it, for what is not
+/// Mapped objects and the weights in them. Movable; the checkpoint outlives it, for what is not
 /// packed stays there.
 struct StoredWeights {
   snapshot::Store store;
-  snapshot::Object object;
-  std::unique_ptr<const ModelWeights> weights;  ///< borrow from object and checkpoint
+  std::vector<snapshot::Object> objects;        ///< the first has the packed weights
+  std::unique_ptr<const ModelWeights> weights;  ///< borrow from the objects and the checkpoint
   bool is_new = false;                          ///< made by this call
 };
 
@@ -42,5 +43,10 @@ Result<snapshot::Store> open_store(const std::string& dir);
 /// kResourceExhausted, kCorruptData: of a store that can neither give nor take them.
 Result<StoredWeights> stored_weights(snapshot::Store store, const snapshot::Digest& fingerprint,
                                      const Checkpoint& checkpoint, const StoreWork& work);
+
+/// The weights in a mapped object, of which the header is read and verified; `from` is what was
+/// packed, or its shapes. Error: kCorruptData.
+Result<std::unique_ptr<const ModelWeights>> packed_weights_in(const snapshot::Object& object,
+                                                              const ModelWeights& from);
 
 }  // namespace stoker

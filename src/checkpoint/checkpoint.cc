@@ -43,11 +43,19 @@ Result<std::optional<std::string>> read_optional(const std::string& path, size_t
   return std::optional(std::move(text));
 }
 
-Result<GenerationConfig> read_generation_config(const std::string& dir, int32_t vocab_size) {
-  const std::string path = dir + "/generation_config.json";
-  TRY_ASSIGN(const auto text, read_optional(path, kMaxConfigBytes));
+std::string generation_path(const std::string& dir) {
+  return dir + "/generation_config.json";
+}
+
+Result<GenerationConfig> parse_generation(const std::optional<std::string>& text,
+                                          int32_t vocab_size, const std::string& dir) {
   if (!text) return GenerationConfig();
-  return parse_generation_config(*text, vocab_size).with(path);
+  return parse_generation_config(*text, vocab_size).with(generation_path(dir));
+}
+
+Result<GenerationConfig> read_generation_config(const std::string& dir, int32_t vocab_size) {
+  TRY_ASSIGN(const auto text, read_optional(generation_path(dir), kMaxConfigBytes));
+  return parse_generation(text, vocab_size, dir);
 }
 
 Result<void> read_tokenizer_config(const std::string& dir) {
@@ -98,21 +106,27 @@ Result<ModelConfig> read_config(const std::string& dir) {
 
 Result<Checkpoint> Checkpoint::open_headers(const std::string& dir) {
   if (auto checked = check_directory(dir); !checked) return checked.error();
-  Checkpoint checkpoint;
-  checkpoint.dir_ = dir;
-  TRY_ASSIGN(checkpoint.config_text_, read_file(config_path(dir), kMaxConfigBytes));
-  TRY_ASSIGN(checkpoint.config_, parse_config(checkpoint.config_text_).with(config_path(dir)));
-  TRY_ASSIGN(checkpoint.generation_, read_generation_config(dir, checkpoint.config_.vocab_size));
+  CheckpointTexts texts;
+  TRY_ASSIGN(texts.config, read_file(config_path(dir), kMaxConfigBytes));
+  TRY_ASSIGN(texts.generation_config, read_optional(generation_path(dir), kMaxConfigBytes));
   if (auto checked = read_tokenizer_config(dir); !checked) return checked.error();
-  TRY_ASSIGN(checkpoint.tokenizer_json_,
-             read_optional(dir + "/tokenizer.json", kMaxTokenizerBytes));
+  TRY_ASSIGN(texts.tokenizer, read_optional(dir + "/tokenizer.json", kMaxTokenizerBytes));
+  return of_parts(std::move(texts), open_shards(dir), dir);
+}
 
-  checkpoint.shards_ = open_shards(dir);
-  const Shards& shards = checkpoint.shards_;
-  if (!shards.problems.empty()) return shards.problems.joined().with(dir);
+Result<Checkpoint> Checkpoint::of_parts(CheckpointTexts texts, Shards shards,
+                                        const std::string& name) {
+  Checkpoint checkpoint;
+  checkpoint.dir_ = name;
+  TRY_ASSIGN(checkpoint.config_, parse_config(texts.config).with(config_path(name)));
+  TRY_ASSIGN(checkpoint.generation_,
+             parse_generation(texts.generation_config, checkpoint.config_.vocab_size, name));
+  if (!shards.problems.empty()) return shards.problems.joined().with(name);
   checkpoint.draft_head_missing_ = drop_absent_draft_head(checkpoint.config_, shards);
-  Binding binding = bind_weights(checkpoint.config_, shards, kMaxCheckedEngramBytes);
-  if (!binding.problems.empty()) return binding.problems.joined().with(dir);
+  checkpoint.texts_ = std::move(texts);
+  checkpoint.shards_ = std::move(shards);
+  Binding binding = bind_weights(checkpoint.config_, checkpoint.shards_, kMaxCheckedEngramBytes);
+  if (!binding.problems.empty()) return binding.problems.joined().with(name);
   checkpoint.weights_ = std::move(binding.weights);
   checkpoint.weight_bytes_ = binding.weight_bytes;
   checkpoint.unused_ = std::move(binding.unused);

@@ -38,9 +38,20 @@ struct CheckpointSurvey {
   std::vector<std::string> problems;   ///< each with expected, found and file
 };
 
+/// The texts beside the weights, as their files have them.
+struct CheckpointTexts {
+  std::string config;                            ///< config.json
+  std::optional<std::string> generation_config;  ///< generation_config.json
+  std::optional<std::string> tokenizer;          ///< tokenizer.json
+};
+
 /// An opened checkpoint. Immutable; weights borrow from its mappings and live as long as it.
 class Checkpoint {
  public:
+  /// Of what was read already; all that the shards' views borrow from outlives it. `name` stands
+  /// in messages where a directory would. Errors: those of open_headers but kNotFound.
+  static Result<Checkpoint> of_parts(CheckpointTexts texts, Shards shards, const std::string& name);
+
   /// Reads headers, not weights. Errors: kNotFound, kIo, kInvalidArgument and kUnsupported
   /// (config), kCorruptData (files; all tensor problems in one error, the first 20 of them spelled
   /// out).
@@ -62,8 +73,8 @@ class Checkpoint {
   const ModelConfig& config() const { return config_; }
   /// config.json has draft stages, and the weights have no `mtp.*` at all: a model without.
   bool draft_head_missing() const { return draft_head_missing_; }
-  /// config.json as it is.
-  const std::string& config_text() const { return config_text_; }
+  /// As the files have them.
+  const CheckpointTexts& texts() const { return texts_; }
   /// The files and all their tensors, used or not.
   const Shards& shards() const { return shards_; }
   const ModelWeights& weights() const { return weights_; }
@@ -72,12 +83,10 @@ class Checkpoint {
   int64_t weight_bytes() const { return weight_bytes_; }
   /// Names of tensors that are accepted but not used (vision).
   const std::vector<std::string>& unused() const { return unused_; }
-  /// The text of tokenizer.json, or none where the directory has none.
-  const std::optional<std::string>& tokenizer_json() const { return tokenizer_json_; }
 
  private:
   std::string dir_;
-  std::string config_text_;
+  CheckpointTexts texts_;
   ModelConfig config_;
   ModelWeights weights_;
   GenerationConfig generation_;
@@ -86,7 +95,6 @@ class Checkpoint {
   int64_t weight_bytes_ = 0;
   std::vector<std::string> unused_;
   bool draft_head_missing_ = false;
-  std::optional<std::string> tokenizer_json_;
 };
 
 }  // namespace stoker

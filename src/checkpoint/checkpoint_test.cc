@@ -92,8 +92,9 @@ TEST(Checkpoint, OpensTheSmallOne) {
   EXPECT_EQ(c.generation().top_p, 0.95);
   EXPECT_FALSE(c.generation().top_k);
   EXPECT_THAT(c.generation().eos_token_ids, ElementsAre(1));
-  ASSERT_TRUE(c.tokenizer_json());
-  EXPECT_EQ(*c.tokenizer_json(), testing::file_text(testing::kSmallCheckpoint + "/tokenizer.json"));
+  ASSERT_TRUE(c.texts().tokenizer);
+  EXPECT_EQ(*c.texts().tokenizer,
+            testing::file_text(testing::kSmallCheckpoint + "/tokenizer.json"));
 
   const ModelWeights& w = c.weights();
   ASSERT_EQ(w.layers.size(), 10U);
@@ -211,7 +212,7 @@ TEST(Checkpoint, FilesThatMayBeMissing) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"})
     copy.remove(name);
   const Checkpoint c = opened(copy.dir());
-  EXPECT_FALSE(c.tokenizer_json());
+  EXPECT_FALSE(c.texts().tokenizer);
   EXPECT_FALSE(c.generation().temperature);
   EXPECT_TRUE(c.generation().eos_token_ids.empty());
 }
@@ -293,7 +294,7 @@ TEST(Checkpoint, HeadersAloneSayNothingOfTheNumbers) {
               [](OwnedTensor& t) { t.bytes[5] = static_cast<char>(0x7F); });
   auto headers = Checkpoint::open_headers(copy.dir());
   ASSERT_TRUE(headers) << headers.error().message;
-  EXPECT_EQ(headers->config_text(), copy.text("config.json"));
+  EXPECT_EQ(headers->texts().config, copy.text("config.json"));
   Checkpoint moved = *std::move(headers);
   for (int i = 0; i < 2; ++i) {
     const auto checked = moved.check_codes(2);

@@ -37,16 +37,22 @@ Result<std::string_view> header_text(Bytes file, const std::string& name) {
   return std::string_view(text, static_cast<size_t>(length));
 }
 
-// Reads one entry of the header. `data` is what follows the header.
+// What a header says of a tensor, and where its data begins.
+struct Entry {
+  NamedTensor tensor;  // without data
+  int64_t begin = 0;
+};
+
+// Reads one entry of the header. `data_size` is that of all that follows the header.
 class EntryReader {
  public:
-  EntryReader(Bytes data, const std::string& file, const Json::Member& member)
-      : data_(data),
+  EntryReader(int64_t data_size, const std::string& file, const Json::Member& member)
+      : data_size_(data_size),
         where_(file + ": " + shown(member.first)),
         name_(member.first),
         entry_(member.second) {}
 
-  Result<NamedTensor> read() const {
+  Result<Entry> read() const {
     if (!entry_.is_object() || entry_.members().size() != 3) {
       return corrupt(where_, "an object of dtype, shape and data_offsets", found(entry_));
     }
@@ -56,11 +62,10 @@ class EntryReader {
     TRY_ASSIGN(tensor.view.shape, integers("shape"));
     TRY_ASSIGN(const int64_t size, size_of(tensor.view));
     TRY_ASSIGN(const Shape offsets, integers("data_offsets"));
-    const auto data_size = static_cast<int64_t>(data_.size());
-    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size) {
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
       return corrupt(
           where_,
-          "data_offsets [begin, end] within the " + std::to_string(data_size) + " bytes of data",
+          "data_offsets [begin, end] within the " + std::to_string(data_size_) + " bytes of data",
           to_string(offsets));
     }
     if (offsets[1] - offsets[0] != size) {
@@ -69,9 +74,8 @@ class EntryReader {
                          dtype_info(tensor.view.dtype).name + " " + to_string(tensor.view.shape),
                      "data_offsets " + to_string(offsets));
     }
-    tensor.view.data = data_.data() + offsets[0];
     tensor.view.size_bytes = size;
-    return tensor;
+    return Entry{std::move(tensor), offsets[0]};
   }
 
  private:
@@ -113,7 +117,7 @@ class EntryReader {
     return size;
   }
 
-  Bytes data_;
+  int64_t data_size_;
   std::string where_;
   const std::string& name_;
   const Json& entry_;
@@ -127,12 +131,10 @@ Result<void> check_metadata(const Json& metadata, const std::string& name) {
   return corrupt(name + ": __metadata__", "an object of strings", found(metadata));
 }
 
-// In the order of their data, which they must cover: no overlap, no gap, nothing after the last.
-Result<void> check_cover(const std::vector<NamedTensor>& tensors, Bytes data,
-                         const std::string& name) {
+// In the order of their data, which they must cover: no overlap, no gap.
+Result<int64_t> covered_bytes(const std::vector<Entry>& entries, const std::string& name) {
   int64_t end = 0;
-  for (const NamedTensor& tensor : tensors) {
-    const int64_t begin = tensor.view.data - data.data();
+  for (const auto& [tensor, begin] : entries) {
     if (begin != end) {
       return corrupt(name + ": " + shown(tensor.name),
                      "its data to begin at " + std::to_string(end) +
@@ -141,33 +143,64 @@ Result<void> check_cover(const std::vector<NamedTensor>& tensors, Bytes data,
     }
     end += tensor.view.size_bytes;
   }
-  if (end == static_cast<int64_t>(data.size())) return {};
-  return corrupt(name, std::to_string(end) + " bytes of data, as the header says",
-                 std::to_string(data.size()));
+  return end;
+}
+
+// The entries of a header, in the order of their data, of which there are `data_size` bytes.
+Result<std::vector<Entry>> parse_entries(std::string_view text, int64_t data_size,
+                                         const std::string& name) {
+  TRY_ASSIGN(const Json header,
+             parse_json_object(text, kMaxHeaderDepth, text.size() / kMinBytesPerValue + kFreeValues)
+                 .with(name + ": header"));
+  std::vector<Entry> entries;
+  entries.reserve(header.members().size());
+  for (const Json::Member& member : header.members()) {
+    if (member.first == "__metadata__") {
+      if (auto checked = check_metadata(member.second, name); !checked) return checked.error();
+      continue;
+    }
+    TRY_ASSIGN(Entry entry, EntryReader(data_size, name, member).read());
+    entries.push_back(std::move(entry));
+  }
+  std::ranges::stable_sort(entries, [](const Entry& a, const Entry& b) {
+    return std::pair(a.begin, a.tensor.view.size_bytes) <
+           std::pair(b.begin, b.tensor.view.size_bytes);
+  });
+  return entries;
 }
 
 }  // namespace
 
 Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string& name) {
   TRY_ASSIGN(const std::string_view text, header_text(file, name));
-  TRY_ASSIGN(const Json header,
-             parse_json_object(text, kMaxHeaderDepth, text.size() / kMinBytesPerValue + kFreeValues)
-                 .with(name + ": header"));
   const Bytes data = file.subspan(kPrefixBytes + text.size());
-  std::vector<NamedTensor> tensors;
-  tensors.reserve(header.members().size());
-  for (const Json::Member& member : header.members()) {
-    if (member.first == "__metadata__") {
-      if (auto checked = check_metadata(member.second, name); !checked) return checked.error();
-      continue;
-    }
-    TRY_ASSIGN(NamedTensor tensor, EntryReader(data, name, member).read());
-    tensors.push_back(std::move(tensor));
+  const auto data_size = static_cast<int64_t>(data.size());
+  TRY_ASSIGN(std::vector<Entry> entries, parse_entries(text, data_size, name));
+  TRY_ASSIGN(const int64_t covered, covered_bytes(entries, name));
+  if (covered != data_size) {
+    return corrupt(name, std::to_string(covered) + " bytes of data, as the header says",
+                   std::to_string(data_size));
   }
-  std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    return std::pair(a.view.data, a.view.size_bytes) < std::pair(b.view.data, b.view.size_bytes);
-  });
-  if (auto covered = check_cover(tensors, data, name); !covered) return covered.error();
+  std::vector<NamedTensor> tensors;
+  tensors.reserve(entries.size());
+  for (Entry& entry : entries) {
+    entry.tensor.view.data = data.data() + entry.begin;
+    tensors.push_back(std::move(entry.tensor));
+  }
+  return tensors;
+}
+
+Result<std::vector<NamedTensor>> parse_safetensors_head(Bytes head, const std::string& name) {
+  TRY_ASSIGN(const std::string_view text, header_text(head, name));
+  if (head.size() != kPrefixBytes + text.size()) {
+    return corrupt(name, "nothing behind the header",
+                   std::to_string(head.size() - kPrefixBytes - text.size()) + " bytes");
+  }
+  TRY_ASSIGN(std::vector<Entry> entries, parse_entries(text, INT64_MAX, name));
+  TRY_ASSIGN([[maybe_unused]] const int64_t covered, covered_bytes(entries, name));
+  std::vector<NamedTensor> tensors;
+  tensors.reserve(entries.size());
+  for (Entry& entry : entries) tensors.push_back(std::move(entry.tensor));
   return tensors;
 }
 
@@ -175,7 +208,7 @@ Bytes header_of(Bytes file) {
   return file.first(kPrefixBytes + static_cast<size_t>(load_le<uint64_t>(file.data())));
 }
 
-std::string safetensors_head(const std::vector<NamedTensor>& tensors) {
+std::string safetensors_head(const std::vector<NamedTensor>& tensors, size_t alignment) {
   std::vector<Json::Member> header;
   int64_t size = 0;
   for (const auto& [name, view] : tensors) {
@@ -188,7 +221,8 @@ std::string safetensors_head(const std::vector<NamedTensor>& tensors) {
     size += view.size_bytes;
   }
   std::string text = Json::object(std::move(header)).dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const size_t end = (kPrefixBytes + text.size() + alignment - 1) / alignment * alignment;
+  text.resize(end - kPrefixBytes, ' ');
   std::string head;
   append_le<uint64_t>(head, text.size());
   return head + text;

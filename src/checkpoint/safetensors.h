@@ -23,6 +23,10 @@ struct NamedTensor {
 /// overlap, leave a gap or pass the end.
 Result<std::vector<NamedTensor>> parse_safetensors(Bytes file, const std::string& name);
 
+/// The same of a file whose data is not there: `head` is its length and header, nothing behind it.
+/// Views have no data. Errors: those of parse_safetensors, as if the data were there.
+Result<std::vector<NamedTensor>> parse_safetensors_head(Bytes head, const std::string& name);
+
 /// The length and the header of a file that parse_safetensors takes.
 Bytes header_of(Bytes file);
 
@@ -35,9 +39,9 @@ struct TensorToWrite {
 };
 
 /// What a file with these tensors begins with, up to their data, which follows in the given order:
-/// the header and its length, padded with spaces to 8 bytes. Where the views' data is does not
-/// matter; it may be null.
-std::string safetensors_head(const std::vector<NamedTensor>& tensors);
+/// the header and its length, together padded with spaces to a multiple of `alignment`, itself one
+/// of 8. Where the views' data is does not matter; it may be null.
+std::string safetensors_head(const std::vector<NamedTensor>& tensors, size_t alignment = 8);
 
 /// The image of a file with these tensors in the given order.
 std::string serialize_safetensors(const std::vector<TensorToWrite>& tensors);

@@ -40,6 +40,30 @@ TEST(Safetensors, WritesWhatItReads) {
   EXPECT_EQ((*tensors)[3].view.size_bytes, 4);
 }
 
+TEST(Safetensors, AHeadAloneTellsOfDataThatIsNotThere) {
+  std::vector<NamedTensor> tensors = {
+      {"a", {DType::kBF16, {2, 3}, nullptr, 12}},
+      {"b", {DType::kI8, {int64_t{1} << 40}, nullptr, int64_t{1} << 40}}};
+  const std::string head = safetensors_head(tensors);
+  const auto read = parse_safetensors_head(bytes_of(head), "head");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), 2U);
+  EXPECT_EQ((*read)[1].name, "b");
+  EXPECT_EQ((*read)[1].view.size_bytes, int64_t{1} << 40);
+  EXPECT_EQ((*read)[1].view.data, nullptr);
+  EXPECT_FALSE(parse_safetensors(bytes_of(head), "whole"));
+  EXPECT_FALSE(parse_safetensors_head(bytes_of(head + "x"), "more"));
+  EXPECT_FALSE(parse_safetensors_head(bytes_of(head.substr(0, 7)), "less"));
+}
+
+TEST(Safetensors, DataBeginsWhereItIsAskedTo) {
+  const std::string head = safetensors_head({{"a", {DType::kI8, {4}, nullptr, 4}}}, 4096);
+  EXPECT_EQ(head.size(), 4096U);
+  const auto read = parse_safetensors(bytes_of(head + "1234"), "file");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ((*read)[0].view.size_bytes, 4);
+}
+
 TEST(Safetensors, OrderIsThatOfTheData) {
   const auto tensors = parse_safetensors(
       bytes_of(file_with(

@@ -1,21 +1,24 @@
-// Reads an object for damage while the engine already serves from it.
+// Reads objects for damage while the engine already serves from them.
 #pragma once
 
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "snapshot/object.h"
 
 namespace stoker::snapshot {
 
-/// Owns a thread of the lowest priority that checks chunk after chunk. The object outlives it and
-/// stays where it is. Destroying it ends the thread after the chunk that it is at.
+/// Owns a thread of the lowest priority that checks chunk after chunk. The objects outlive it and
+/// stay where they are. Destroying it ends the thread after the chunk that it is at.
 class BackgroundVerify {
  public:
-  /// `done` is called once from the thread, with success after the last chunk, or with the
-  /// kCorruptData of the first one that is not good; never if it is destroyed before. It must not
-  /// throw.
-  BackgroundVerify(const Object& object, std::function<void(Result<void>)> done);
+  /// Told of the first chunk that is not good, and of which object; or of success after the last
+  /// one, with null.
+  using Done = std::function<void(Result<void> verified, const Object* damaged)>;
+
+  /// `done` is called once from the thread; never if this is destroyed before. It must not throw.
+  BackgroundVerify(std::vector<const Object*> objects, Done done);
 
  private:
   std::jthread thread_;

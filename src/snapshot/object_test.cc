@@ -217,7 +217,10 @@ TEST_F(ObjectTest, PublishingPutsAnotherInThePlaceOfWhatIsRefused) {
 TEST_F(ObjectTest, IsVerifiedInTheBackground) {
   const auto result_of = [](const Object& object) {
     std::promise<Result<void>> result;
-    const BackgroundVerify verify(object, [&](Result<void> done) { result.set_value(done); });
+    const BackgroundVerify verify({&object}, [&](Result<void> done, const Object* damaged) {
+      EXPECT_EQ(damaged, done ? nullptr : &object);
+      result.set_value(done);
+    });
     return result.get_future().get();
   };
   EXPECT_TRUE(result_of(*store().map(section_)));
@@ -233,7 +236,8 @@ TEST_F(ObjectTest, AVerificationThatIsDestroyedEnds) {
   ASSERT_TRUE(object);
   std::atomic<int> num_calls = 0;
   for (int i = 0; i < 20; ++i) {
-    const BackgroundVerify verify(*object, [&](const Result<void>& /*done*/) { ++num_calls; });
+    const BackgroundVerify verify(
+        {&*object}, [&](const Result<void>& /*done*/, const Object* /*damaged*/) { ++num_calls; });
   }
   EXPECT_LE(num_calls, 20);
 }

@@ -1,0 +1,260 @@
+// stoker snapshot VERB: makes, lists, checks and removes the snapshots of a store.
+#include "stoker/snapshot.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "commands.h"
+#include "common.h"
+#include "json_text.h"
+#include "loading.h"
+#include "output.h"
+#include "texts.h"
+
+namespace stoker {
+namespace {
+
+int report_snapshot(const Error& error) {
+  report(error);
+  return snapshot_exit_code(error);
+}
+
+/// The options that all verbs share, and progress on standard error.
+class VerbOptions {
+ public:
+  VerbOptions() {
+    how.engine.log = log_warning;
+    how.engine.progress = [this](const Progress& now) { progress_.update(now); };
+  }
+
+  void declare(OptionParser& parser) {
+    add_store_option(parser, &how.engine.weights.store);
+    add_threads_option(parser, &how.engine.num_threads);
+  }
+
+  void declare_replay(OptionParser& parser) {
+    parser.choice(
+        "--bounded-replay", {"off", "exact", "compact"},
+        [this](size_t mode) { how.engine.bounded_replay = static_cast<BoundedReplay>(mode); },
+        "As of the engine; compact has other bits [exact]");
+  }
+
+  SnapshotOptions how;
+
+ private:
+  LoadingProgress progress_;
+};
+
+int tell(const std::string& text) {
+  Output out;
+  out.write(text);
+  const Result<void> written = out.result();
+  return written ? 0 : report(written.error());
+}
+
+std::string created_text(const SnapshotInfo& info) {
+  return info.id + "  " + info.model_name + "  " + size_text(info.num_bytes) + "  " + info.created;
+}
+
+// A snapshot that cannot come back is none.
+int check_new(const SnapshotInfo& made, const SnapshotOptions& how) {
+  SnapshotOptions again = how;
+  again.engine.weights.verify = Verify::kFull;
+  const auto up = bring_up(made.id, again);
+  if (up) return 0;
+  report(up.error());
+  (void)remove_snapshot(made.id, how);
+  return snapshot_exit_code(up.error());
+}
+
+int create_verb(const Arguments& arguments) {
+  VerbOptions options;
+  std::string model;
+  OptionParser parser("snapshot create",
+                      "Packs a model, measures the kernels of this machine, asks a canary, and "
+                      "keeps all of it, so that `stoker up` brings the engine back. Ends with 0 "
+                      "once it came back.",
+                      "  stoker snapshot create demo\n"
+                      "  stoker snapshot create /models/DeepSeek-V4.1-Flash --name flash\n");
+  parser.positional("MODEL", &model, kModelHelp);
+  parser.option("--name", "NAME", &options.how.name,
+                "As which it is served and found [the last part of its path]");
+  options.declare(parser);
+  options.declare_replay(parser);
+  if (const auto code = parser.parse(arguments)) return *code;
+  options.how.engine.tune_seconds = 3;
+  const auto made = create_snapshot(model, options.how);
+  if (!made) return report_snapshot(made.error());
+  if (const int code = check_new(*made, options.how); code != 0) return code;
+  return tell(created_text(*made) + "\n");
+}
+
+std::string list_line(const SnapshotCandidate& candidate, bool with_reason) {
+  const bool fits = candidate.passed_over.empty();
+  std::string line = std::string(fits ? "fits  " : "-     ") + created_text(candidate.info);
+  if (fits && candidate.has_plans) line += "  plans of this machine";
+  line += "\n";
+  if (with_reason && !fits) line += "      " + candidate.passed_over + "\n";
+  return line;
+}
+
+std::string candidate_json(const SnapshotCandidate& candidate) {
+  const SnapshotInfo& info = candidate.info;
+  std::vector<std::string> parts;
+  for (const SnapshotPart& part : info.parts) {
+    parts.push_back(JsonObject()
+                        .add("name", json_string(part.name))
+                        .add("object", json_string(part.object))
+                        .add("bytes", std::to_string(part.num_bytes))
+                        .text());
+  }
+  return JsonObject()
+      .add("id", json_string(info.id))
+      .add("model", json_string(info.model_name))
+      .add("created", json_string(info.created))
+      .add("tool", json_string(info.tool))
+      .add("model_digest", json_string(info.model_digest))
+      .add("numeric_mode", json_string(info.numeric_mode))
+      .add("isa", json_string(info.host_isa))
+      .add("cpu", json_string(info.host_cpu))
+      .add("bytes", std::to_string(info.num_bytes))
+      .add("signed", info.is_signed ? "true" : "false")
+      .add("fits", candidate.passed_over.empty() ? "true" : "false")
+      .add("passed_over", json_string(candidate.passed_over))
+      .add("plans", candidate.has_plans ? "true" : "false")
+      .add("sections", json_array(parts))
+      .text();
+}
+
+int list_verb(const Arguments& arguments) {
+  VerbOptions options;
+  std::optional<std::string> name;
+  bool why = false, json = false;
+  OptionParser parser("snapshot list",
+                      "The snapshots of a store, the one that `stoker up` would take first.",
+                      "  stoker snapshot list --why\n  stoker snapshot list --for demo\n");
+  parser.option("--for", "NAME", &name, "Only those that `stoker up NAME` looks at");
+  parser.flag("--why", &why, "Say why one does not fit here");
+  parser.flag("--json", &json, "A line of JSON for each");
+  options.declare(parser);
+  options.declare_replay(parser);
+  if (const auto code = parser.parse(arguments)) return *code;
+  const auto found = list_snapshots(name.value_or(""), options.how);
+  if (!found) return report_snapshot(found.error());
+  std::string text;
+  for (const SnapshotCandidate& candidate : *found)
+    text += json ? candidate_json(candidate) + "\n" : list_line(candidate, why);
+  if (found->empty()) std::fprintf(stderr, "stoker: no snapshots\n");
+  return tell(text);
+}
+
+int verify_verb(const Arguments& arguments) {
+  VerbOptions options;
+  std::string id;
+  OptionParser parser("snapshot verify", "Holds every byte of a snapshot against its digests.",
+                      "  stoker snapshot verify 3f9a\n");
+  parser.positional("ID", &id, "the beginning of its id");
+  options.declare(parser);
+  if (const auto code = parser.parse(arguments)) return *code;
+  const auto verified = verify_snapshot(id, options.how);
+  if (!verified) return report_snapshot(verified.error());
+  return tell("undamaged: " + created_text(*verified) + "\n");
+}
+
+int canary_verb(const Arguments& arguments) {
+  VerbOptions options;
+  std::string id;
+  OptionParser parser("snapshot canary",
+                      "Brings a snapshot's engine up, alone and in a batch, with drafts and "
+                      "without, and compares its answers with those that were kept.",
+                      "  stoker snapshot canary 3f9a\n");
+  parser.positional("ID", &id, "the beginning of its id, or a name as `stoker up` takes it");
+  options.how.engine.weights.verify = Verify::kFull;
+  options.declare(parser);
+  options.declare_replay(parser);
+  if (const auto code = parser.parse(arguments)) return *code;
+  const auto up = bring_up(id, options.how);
+  if (!up) return report_snapshot(up.error());
+  return tell("the same answers: " + created_text(up->snapshot) + "\n");
+}
+
+int remove_verb(const Arguments& arguments) {
+  VerbOptions options;
+  std::string id;
+  OptionParser parser("snapshot remove",
+                      "Forgets a snapshot; `stoker snapshot gc` then takes what only it needed.",
+                      "  stoker snapshot remove 3f9a\n");
+  parser.positional("ID", &id, "the beginning of its id");
+  options.declare(parser);
+  if (const auto code = parser.parse(arguments)) return *code;
+  const auto removed = remove_snapshot(id, options.how);
+  return removed ? 0 : report_snapshot(removed.error());
+}
+
+int gc_verb(const Arguments& arguments) {
+  CollectSnapshots options;
+  OptionParser parser("snapshot gc",
+                      "Takes away what no kept snapshot and no running engine needs, also weights "
+                      "that `stoker serve` packed. Kept conversations stay.",
+                      "  stoker snapshot gc --keep 2\n  stoker snapshot gc --max-bytes 200G\n");
+  parser.option("--keep", "N", &options.keep,
+                "Snapshots of each model and class of instructions that stay, the newest [1]");
+  parser.bytes("--max-bytes", &options.max_bytes,
+               "Take nothing more once the store has at most this [0]");
+  parser.flag("--dry-run", &options.dry_run, "Only say what would go");
+  add_store_option(parser, &options.store);
+  if (const auto code = parser.parse(arguments)) return *code;
+  const auto done = collect_snapshots(options);
+  if (!done) return report_snapshot(done.error());
+  std::string text;
+  for (const std::string& id : done->snapshots) text += "snapshot " + id + "\n";
+  for (const std::string& object : done->objects) text += "object " + object + "\n";
+  for (const std::string& what : done->damaged) text += "damaged " + what + "\n";
+  text += std::string(options.dry_run ? "would free " : "freed ") + size_text(done->num_bytes) +
+          ", left " + size_text(done->num_bytes_left) + "\n";
+  return tell(text);
+}
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments&);
+};
+
+constexpr Verb kVerbs[] = {
+    {"create", "keep a warm engine", create_verb},
+    {"list", "what there is, and what fits here", list_verb},
+    {"verify", "hold every byte against its digests", verify_verb},
+    {"canary", "bring one up and compare its answers", canary_verb},
+    {"remove", "forget one", remove_verb},
+    {"gc", "take away what nothing needs", gc_verb},
+};
+
+void print_verbs(std::FILE* out) {
+  std::fputs(
+      "Usage: stoker snapshot VERB [OPTIONS]\n\nWarm engines in a store, for `stoker up`.\n\n"
+      "Verbs:\n",
+      out);
+  for (const Verb& verb : kVerbs) std::fprintf(out, "  %-8s %s\n", verb.name, verb.summary);
+  std::fputs("\nstoker snapshot VERB --help tells more.\n", out);
+}
+
+}  // namespace
+
+int snapshot_command(const Arguments& arguments) {
+  const std::string first = arguments.empty() ? "" : arguments.front();
+  if (first == "--help") {
+    print_verbs(stdout);
+    return 0;
+  }
+  for (const Verb& verb : kVerbs) {
+    if (first == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
+  }
+  if (!arguments.empty())
+    std::fprintf(stderr, "stoker: expected a verb of snapshot, found '%s'\n\n", first.c_str());
+  print_verbs(stderr);
+  return error_code_info(ErrorCode::kInvalidArgument).exit_code;
+}
+
+}  // namespace stoker

@@ -1,0 +1,99 @@
+// stoker up: an engine from a snapshot, which answers over HTTP once its canary did.
+#include <cstdio>
+#include <string>
+
+#include "commands.h"
+#include "common.h"
+#include "json_text.h"
+#include "loading.h"
+#include "serving.h"
+#include "stoker/snapshot.h"
+#include "texts.h"
+
+namespace stoker {
+namespace {
+
+double total_seconds(const BroughtUp& up) {
+  double sum = 0;
+  for (const StageTime& stage : up.stages) sum += stage.seconds;
+  return sum;
+}
+
+std::string stages_json(const BroughtUp& up) {
+  std::vector<std::string> stages;
+  for (const StageTime& stage : up.stages) {
+    JsonObject object;
+    object.add("stage", json_string(stage.name)).add("seconds", json_number(stage.seconds));
+    if (stage.num_bytes > 0) object.add("bytes", std::to_string(stage.num_bytes));
+    if (!stage.how.empty()) object.add("how", json_string(stage.how));
+    stages.push_back(object.text());
+  }
+  JsonObject out;
+  out.add("snapshot", json_string(up.snapshot.id))
+      .add("model", json_string(up.snapshot.model_name))
+      .add("seconds", json_number(total_seconds(up)))
+      .add("stages", json_array(stages));
+  return out.text();
+}
+
+// "select 0.001 s, verify 0.012 s (13.4 MiB), canary 0.2 s"
+std::string stages_text(const BroughtUp& up) {
+  std::string text;
+  for (const StageTime& stage : up.stages) {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, " %.3f s", stage.seconds);
+    text += (text.empty() ? "" : ", ") + stage.name + seconds;
+    if (stage.num_bytes > 0) text += " (" + size_text(stage.num_bytes) + ")";
+  }
+  return text;
+}
+
+void tell(const BroughtUp& up, bool as_json) {
+  if (as_json) {
+    std::printf("%s\n", stages_json(up).c_str());
+    std::fflush(stdout);
+  }
+  std::fprintf(stderr, "stoker: snapshot %s of %s: %s\n", up.snapshot.id.substr(0, 8).c_str(),
+               up.snapshot.model_name.c_str(), stages_text(up).c_str());
+}
+
+Opened from_snapshot(const std::string& name, const SnapshotOptions& how, bool as_json) {
+  auto up = bring_up(name, how);
+  if (!up) {
+    report(up.error());
+    return {nullptr, snapshot_exit_code(up.error())};
+  }
+  tell(*up, as_json);
+  return {std::move(up->engine), 0};
+}
+
+// Nothing fits: a snapshot is made from the checkpoint, and the engine comes up from that.
+bool is_made(const UpOptions& options, const SnapshotOptions& how) {
+  const auto found = list_snapshots(options.serve.model, how);
+  if (!found || (!found->empty() && found->front().passed_over.empty())) return true;
+  std::fprintf(stderr, "stoker: no snapshot of %s fits here; making one\n",
+               options.serve.model.c_str());
+  const auto made = create_snapshot(options.serve.model, how);
+  if (!made) report(made.error());
+  return made.has_value();
+}
+
+}  // namespace
+
+int up_command(const Arguments& arguments) {
+  UpOptions options;
+  if (const auto code = read_up_options(arguments, &options)) return *code;
+  return run_server(options.serve, [&options](EngineOptions engine) -> Opened {
+    LoadingProgress progress;
+    engine.progress = [&progress, also = std::move(engine.progress)](const Progress& now) {
+      progress.update(now);
+      also(now);
+    };
+    SnapshotOptions how;
+    how.engine = std::move(engine);
+    if (options.or_cold && !is_made(options, how)) return {nullptr, 3};
+    return from_snapshot(options.serve.model, how, options.json);
+  });
+}
+
+}  // namespace stoker

@@ -1,0 +1,239 @@
+// From a snapshot to an engine that has shown that it gives the same answers; and what else is done
+// with the snapshots of a store.
+#include <chrono>
+#include <utility>
+
+#include "api/canary.h"
+#include "api/loaded_model.h"
+#include "api/snapshot_parts.h"
+#include "api/snapshots.h"
+#include "base/try.h"
+#include "snapshot/attach.h"
+#include "snapshot/collect.h"
+
+namespace stoker {
+namespace {
+
+using snapshot::Manifest;
+using snapshot::Object;
+using snapshot::Sharing;
+using snapshot::Snapshots;
+using snapshot::Store;
+
+using StageClock = std::chrono::steady_clock;
+
+// Times one stage after the other.
+class Stages {
+ public:
+  // Ends a stage; `elsewhere` seconds of it are told as another one.
+  void end(const char* name, double elsewhere = 0) {
+    const StageClock::time_point now = StageClock::now();
+    add(name, std::chrono::duration<double>(now - begin_).count() - elsewhere, 0);
+    begin_ = now;
+  }
+  void add(const char* name, double seconds, int64_t num_bytes, std::string how = {}) {
+    stages_.push_back({name, seconds, num_bytes, std::move(how)});
+  }
+  std::vector<StageTime> take() { return std::move(stages_); }
+
+ private:
+  StageClock::time_point begin_ = StageClock::now();
+  std::vector<StageTime> stages_;
+};
+
+Error nothing_fits(const Store& store, const std::string& name,
+                   const std::vector<Candidate>& candidates) {
+  bool lacks_memory = false;
+  std::string reasons;
+  for (const Candidate& candidate : candidates) {
+    reasons += "; " + candidate.told.info.id.substr(0, 8) + ": " + candidate.told.passed_over;
+    lacks_memory = lacks_memory || candidate.told.lacks_memory;
+  }
+  return {lacks_memory ? ErrorCode::kResourceExhausted : ErrorCode::kNotFound,
+          store.dir() + ": expected a snapshot of " + name + " that fits here, found " +
+              (candidates.empty() ? "none; `stoker snapshot create` makes one" : "none" + reasons),
+          ""};
+}
+
+// Its lock first and then its manifest, so that it is not collected in between.
+Result<snapshot::UseLock> lock_in_use(const Store& store, const Manifest& manifest) {
+  const Snapshots snapshots(store);
+  TRY_ASSIGN(snapshot::UseLock lock, snapshots.use(manifest.id(), Sharing::kShared));
+  TRY_ASSIGN([[maybe_unused]] const Manifest still, snapshots.read(manifest.id()));
+  return lock;
+}
+
+// Reads all bytes of mapped objects.
+Result<int64_t> verify_objects(const std::vector<Object>& objects, int num_threads,
+                               const ProgressSink& progress) {
+  int64_t num_bytes = 0;
+  for (const Object& object : objects) {
+    auto good = object.verify(num_threads, [&](double fraction) {
+      if (progress)
+        progress({"verifying " + object.section().kind, fraction, object.section().bytes});
+    });
+    if (!good) return std::move(good).error();
+    num_bytes += object.section().bytes;
+  }
+  return num_bytes;
+}
+
+// Brings the large objects of a snapshot, and adds up what it took.
+class Bringer {
+ public:
+  explicit Bringer(const LoadOptions& load) : load_(load) {}
+
+  Result<Object> bring(const Store& store, const snapshot::Section& section) {
+    if (load_.weights.verify == Verify::kBackground) return store.map(section);
+    snapshot::AttachOptions options;
+    options.num_threads = load_.num_threads;
+    options.verify = snapshot::AttachVerify::kInherited;
+    // Of tables a few rows are read for each token: no copy of them is worth its memory.
+    if (section.kind == kTablesPart) options.choice = snapshot::AttachChoice::kMapped;
+    options.progress = [&](double fraction) {
+      if (load_.progress) load_.progress({"verifying " + section.kind, fraction, section.bytes});
+    };
+    TRY_ASSIGN(snapshot::Attached attached, snapshot::attach(store, section, options));
+    const snapshot::AttachReport& report = attached.report;
+    populate_s_ += report.populate_s;
+    verify_s_ += report.verify_s;
+    num_bytes_ += report.bytes;
+    if (section.kind == kWeightsPart) way_ = std::string(name_of(report.way)) + ", " + report.why;
+    if (report.inherited_from == 0) num_verified_ += report.bytes;
+    return std::move(attached.object);
+  }
+
+  void tell(Stages& stages) const {
+    if (num_bytes_ == 0) return;
+    stages.add("populate", populate_s_, num_bytes_, way_);
+    const int64_t inherited = num_bytes_ - num_verified_;
+    stages.add("verify", verify_s_, num_verified_,
+               inherited > 0 ? std::to_string(inherited) + " bytes verified by who pins them" : "");
+  }
+  double seconds() const { return populate_s_ + verify_s_; }
+
+ private:
+  const LoadOptions& load_;
+  double populate_s_ = 0;
+  double verify_s_ = 0;
+  int64_t num_bytes_ = 0;
+  int64_t num_verified_ = 0;
+  std::string way_;
+};
+
+Result<void> ask_canary(Engine& engine, const std::string& text, const SnapshotOptions& options) {
+  if (options.engine.progress) options.engine.progress({"asking the canary"});
+  TRY_ASSIGN(const Canary canary, parse_canary(text, engine.model().vocab_size));
+  return check_canary(engine, canary, options.canary_limit);
+}
+
+// An engine from a chosen snapshot.
+Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions options,
+                          Stages& stages) {
+  const Manifest& manifest = *chosen.manifest;
+  options.engine.weights.store = store.dir();
+  options.engine.weights.pack = true;
+  std::optional<snapshot::UseLock> lock;
+  if (store.writable()) {
+    TRY_ASSIGN(snapshot::UseLock taken, lock_in_use(store, manifest));
+    lock.emplace(std::move(taken));
+  }
+  TRY_ASSIGN(const LoadOptions load, load_options(options.engine));
+  TRY_ASSIGN(const auto canary, text_part(store, manifest, kCanaryPart, kMaxCanaryBytes));
+  if (!canary) return Error{ErrorCode::kCorruptData, "expected a section canary, found none", ""};
+  Bringer bringer(load);
+  TRY_ASSIGN(MappedModel parts,
+             map_model(std::move(store), manifest,
+                       [&bringer](const Store& from, const snapshot::Section& section) {
+                         return bringer.bring(from, section);
+                       }));
+  stages.end("map", bringer.seconds());
+  bringer.tell(stages);
+  TRY_ASSIGN(auto loaded,
+             LoadedModel::of_snapshot(std::move(parts), manifest, std::move(lock), load));
+  if (loaded->info().digest != manifest.model_digest.hex()) {
+    return Error{ErrorCode::kCorruptData,
+                 "model.digest: expected " + manifest.model_digest.hex() + ", found " +
+                     loaded->info().digest,
+                 ""};
+  }
+  TRY_ASSIGN(std::unique_ptr<Engine> engine, start_engine(std::move(loaded), options.engine));
+  stages.end("plans");
+  if (auto same = ask_canary(*engine, *canary, options); !same) return std::move(same).error();
+  stages.end("canary");
+  return BroughtUp{std::move(engine), chosen.told.info, {}};
+}
+
+}  // namespace
+
+Result<BroughtUp> bring_up(const std::string& name, const SnapshotOptions& options) {
+  Stages stages;
+  TRY_ASSIGN(Store store, open_store(options.engine.weights.store));
+  TRY_ASSIGN(const std::vector<Candidate> candidates, find_candidates(store, name, options.engine));
+  if (candidates.empty() || !candidates.front().told.passed_over.empty())
+    return nothing_fits(store, name, candidates);
+  stages.end("select");
+  TRY_ASSIGN(BroughtUp up, restore(std::move(store), candidates.front(), options, stages));
+  up.stages = stages.take();
+  return up;
+}
+
+Result<SnapshotInfo> verify_snapshot(const std::string& id, const SnapshotOptions& options) {
+  TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
+  TRY_ASSIGN(const LoadOptions load, load_options(options.engine));
+  const Snapshots snapshots(store);
+  TRY_ASSIGN(const snapshot::Digest whole, snapshots.id_of(id));
+  TRY_ASSIGN(const Manifest manifest, snapshots.read(whole));
+  std::vector<Object> objects;
+  for (const snapshot::Section& section : manifest.sections) {
+    TRY_ASSIGN(Object object, store.map(section));
+    objects.push_back(std::move(object));
+  }
+  TRY_ASSIGN([[maybe_unused]] const int64_t num_bytes,
+             verify_objects(objects, load.num_threads, load.progress));
+  TRY_ASSIGN(const std::string signature, snapshots.signature(whole));
+  return info_of(manifest, !signature.empty());
+}
+
+Result<void> remove_snapshot(const std::string& id, const SnapshotOptions& options) {
+  TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
+  const Snapshots snapshots(store);
+  TRY_ASSIGN(const snapshot::Digest whole, snapshots.id_of(id));
+  const auto alone = snapshots.use(whole, Sharing::kAlone);
+  if (!alone) return alone.error();
+  auto removed = snapshots.remove(whole);
+  if (removed) alone->remove_file();
+  return removed;
+}
+
+Result<CollectedSnapshots> collect_snapshots(const CollectSnapshots& options) {
+  TRY_ASSIGN(const Store store, open_store(options.store));
+  TRY_ASSIGN(snapshot::Collected done,
+             snapshot::collect(store, {options.keep, options.max_bytes, options.dry_run}));
+  CollectedSnapshots out;
+  for (const snapshot::Digest& id : done.snapshots) out.snapshots.push_back(id.hex());
+  out.objects = std::move(done.objects);
+  out.damaged = std::move(done.damaged);
+  out.num_bytes = done.bytes;
+  out.num_bytes_left = done.bytes_left;
+  out.num_leftovers = done.num_leftovers;
+  return out;
+}
+
+int snapshot_exit_code(const Error& error) {
+  if (error.field == "canary") return 5;
+  switch (error.code) {
+    case ErrorCode::kNotFound:
+      return 3;
+    case ErrorCode::kCorruptData:
+      return 4;
+    case ErrorCode::kResourceExhausted:
+      return 6;
+    case ErrorCode::kOverloaded:
+      return 7;
+    default:
+      return error_code_info(error.code).exit_code;
+  }
+}
+
+}  // namespace stoker
