@@ -91,11 +91,11 @@ int create_verb(const Arguments& arguments) {
 }
 
 std::string list_line(const SnapshotCandidate& candidate, bool with_reason) {
-  const bool fits = candidate.passed_over.empty();
+  const bool fits = !candidate.passed_over;
   std::string line = std::string(fits ? "fits  " : "-     ") + created_text(candidate.info);
   if (fits && candidate.has_plans) line += "  plans of this machine";
   line += "\n";
-  if (with_reason && !fits) line += "      " + candidate.passed_over + "\n";
+  if (with_reason && !fits) line += "      " + candidate.passed_over->message + "\n";
   return line;
 }
 
@@ -120,8 +120,8 @@ std::string candidate_json(const SnapshotCandidate& candidate) {
       .add("cpu", json_string(info.host_cpu))
       .add("bytes", std::to_string(info.num_bytes))
       .add("signed", info.is_signed ? "true" : "false")
-      .add("fits", candidate.passed_over.empty() ? "true" : "false")
-      .add("passed_over", json_string(candidate.passed_over))
+      .add("fits", candidate.passed_over ? "false" : "true")
+      .add("passed_over", json_string(candidate.passed_over ? candidate.passed_over->message : ""))
       .add("plans", candidate.has_plans ? "true" : "false")
       .add("sections", json_array(parts))
       .text();

@@ -70,7 +70,7 @@ Opened from_snapshot(const std::string& name, const SnapshotOptions& how, bool a
 // Nothing fits: a snapshot is made from the checkpoint, and the engine comes up from that.
 bool is_made(const UpOptions& options, const SnapshotOptions& how) {
   const auto found = list_snapshots(options.serve.model, how);
-  if (!found || (!found->empty() && found->front().passed_over.empty())) return true;
+  if (!found || (!found->empty() && !found->front().passed_over)) return true;
   std::fprintf(stderr, "stoker: no snapshot of %s fits here; making one\n",
                options.serve.model.c_str());
   const auto made = create_snapshot(options.serve.model, how);

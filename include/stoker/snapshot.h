@@ -51,9 +51,10 @@ Result<SnapshotInfo> create_snapshot(const std::string& model, const SnapshotOpt
 /// A snapshot of the store, and whether an engine can be brought up from it here.
 struct SnapshotCandidate {
   SnapshotInfo info;
-  std::string passed_over;    ///< why not; empty: it can
-  bool lacks_memory = false;  ///< for want of memory alone
-  bool has_plans = false;     ///< measured on this machine
+  /// Why not; none: it can. kNotFound: it does not fit here, kCorruptData: it is damaged,
+  /// kResourceExhausted: for want of memory alone.
+  std::optional<Error> passed_over;
+  bool has_plans = false;  ///< measured on this machine
 };
 
 /// What `name` could mean, the best first: the beginning of an id; a checkpoint's directory, or
@@ -79,8 +80,8 @@ struct BroughtUp {
 /// Chooses the best snapshot for `name` and brings its engine up. options.engine.weights.verify:
 /// kFull reads all bytes before the canary, kBackground behind it. Errors: kNotFound where nothing
 /// fits, with a reason for each; kResourceExhausted for want of memory; kOverloaded where it is
-/// being removed; kCorruptData; kInternal with field "canary" where an answer differs; as
-/// Engine::open.
+/// being removed; kCorruptData where all that could be meant, or the chosen one, is damaged;
+/// kInternal with field "canary" where an answer differs; as Engine::open.
 Result<BroughtUp> bring_up(const std::string& name, const SnapshotOptions& options);
 
 /// Reads every byte of a snapshot. `id`: the beginning of it. Errors: kNotFound, kCorruptData with

@@ -41,15 +41,17 @@ class Stages {
   std::vector<StageTime> stages_;
 };
 
+// Damage, or want of memory, where there is nothing else.
 Error nothing_fits(const Store& store, const std::string& name,
                    const std::vector<Candidate>& candidates) {
-  bool lacks_memory = false;
+  std::optional<ErrorCode> code;
   std::string reasons;
   for (const Candidate& candidate : candidates) {
-    reasons += "; " + candidate.told.info.id.substr(0, 8) + ": " + candidate.told.passed_over;
-    lacks_memory = lacks_memory || candidate.told.lacks_memory;
+    const Error& why = *candidate.told.passed_over;
+    reasons += "; " + candidate.told.info.id.substr(0, 8) + ": " + why.message;
+    code = !code || *code == why.code ? why.code : ErrorCode::kNotFound;
   }
-  return {lacks_memory ? ErrorCode::kResourceExhausted : ErrorCode::kNotFound,
+  return {code.value_or(ErrorCode::kNotFound),
           store.dir() + ": expected a snapshot of " + name + " that fits here, found " +
               (candidates.empty() ? "none; `stoker snapshot create` makes one" : "none" + reasons),
           ""};
@@ -170,7 +172,7 @@ Result<BroughtUp> bring_up(const std::string& name, const SnapshotOptions& optio
   Stages stages;
   TRY_ASSIGN(Store store, open_store(options.engine.weights.store));
   TRY_ASSIGN(const std::vector<Candidate> candidates, find_candidates(store, name, options.engine));
-  if (candidates.empty() || !candidates.front().told.passed_over.empty())
+  if (candidates.empty() || candidates.front().told.passed_over)
     return nothing_fits(store, name, candidates);
   stages.end("select");
   TRY_ASSIGN(BroughtUp up, restore(std::move(store), candidates.front(), options, stages));

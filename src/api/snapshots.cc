@@ -97,30 +97,40 @@ class Finder {
     candidate.told.info.id = id.hex();
     auto manifest = snapshots_.read(id);
     if (!manifest) {
-      candidate.told.passed_over = manifest.error().message;
+      candidate.told.passed_over = unreadable(manifest.error());
       return candidate;
     }
     const auto signature = snapshots_.signature(id);
     candidate.told.info = info_of(*manifest, signature && !signature->empty());
     candidate.told.has_plans = has_plans_of_here(*manifest, options_);
-    candidate.told.passed_over = why_not(*manifest, wanted, candidate.told.lacks_memory);
+    candidate.told.passed_over = why_not(*manifest, wanted);
     candidate.manifest = *std::move(manifest);
     return candidate;
   }
 
  private:
-  std::string why_not(const Manifest& m, const Wanted& wanted, bool& lacks_memory) const {
+  // A manifest of another version does not fit; all else that cannot be read is damage.
+  static Error unreadable(const Error& error) {
+    const bool is_other = error.code == ErrorCode::kUnsupported;
+    return {is_other ? ErrorCode::kNotFound : ErrorCode::kCorruptData, error.message, ""};
+  }
+
+  std::optional<Error> why_not(const Manifest& m, const Wanted& wanted) const {
     if (wanted.fingerprint && m.model_fingerprint != *wanted.fingerprint) {
-      return expected_found("weights of " + wanted.name, wanted.fingerprint->hex(),
-                            m.model_fingerprint.hex());
+      return Error{ErrorCode::kNotFound,
+                   expected_found("weights of " + wanted.name, wanted.fingerprint->hex(),
+                                  m.model_fingerprint.hex()),
+                   ""};
     }
-    if (std::string why = misfit(m, options_); !why.empty()) return why;
-    if (const auto missing = snapshots_.missing_part(m)) return missing->why.message;
+    if (std::string why = misfit(m, options_); !why.empty())
+      return Error{ErrorCode::kNotFound, why, ""};
+    if (auto missing = snapshots_.missing_part(m, kPlansPart)) return std::move(missing->why);
     const int64_t usable = usable_memory_bytes();
-    lacks_memory = memory_need(m) > usable;
-    if (!lacks_memory) return {};
-    return expected_found("memory", std::to_string(memory_need(m)) + " bytes",
-                          std::to_string(usable));
+    if (memory_need(m) <= usable) return std::nullopt;
+    return Error{
+        ErrorCode::kResourceExhausted,
+        expected_found("memory", std::to_string(memory_need(m)) + " bytes", std::to_string(usable)),
+        ""};
   }
 
   const Snapshots snapshots_;
@@ -134,7 +144,7 @@ bool is_meant(const Candidate& candidate, const Wanted& wanted) {
 }
 
 auto rank_of(const Candidate& candidate) {
-  const bool fits = candidate.told.passed_over.empty();
+  const bool fits = !candidate.told.passed_over;
   const std::string build = candidate.manifest ? candidate.manifest->engine_build : "";
   const std::string created = candidate.manifest ? candidate.manifest->created : "";
   return std::tuple(fits, candidate.told.has_plans, build, created, candidate.id.bytes);
