@@ -4,18 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <functional>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/machine.h"
 #include "base/try.h"
+#include "snapshot/chunk_loader.h"
 #include "snapshot/page_cache.h"
 #include "snapshot/pin_record.h"
 
@@ -30,10 +28,6 @@ constexpr auto kMeasuredBytes = static_cast<double>(kMeasuredChunks * kChunkByte
 constexpr double kWorthMapping = 0.7;  // of the rate of direct reads
 constexpr double kCountsAsCached = 0.95;
 constexpr int64_t kDirectUnit = 4096;  // of offset, size and address of a direct read
-constexpr int kBadDigest = -1;         // beside errnos
-
-// Has a chunk in memory; returns 0 or an errno. Called by several threads.
-using Bring = std::function<int(ChunkRange range)>;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -61,77 +55,6 @@ int read_direct(int fd, int64_t offset, int64_t bytes, std::span<uint8_t> out) {
   }
   return 0;
 }
-
-// Brings the chunks of one object and holds them against its table.
-class Loader {
- public:
-  Loader(const ObjectFile& file, const AttachOptions& options)
-      : file_(file), options_(options), first_failed_(file.section.num_chunks()) {}
-
-  // The chunks of the list, ascending, with `bring` -> errno; those behind one that failed are left
-  // out. Returns seconds.
-  double run(const std::vector<int64_t>& chunks, int num_threads, const Bring& bring,
-             const Progress& progress) {
-    const auto start = Clock::now();
-    const auto count = static_cast<int64_t>(chunks.size());
-    for_each_chunk(count, num_threads, progress,
-                   [&](int64_t i, int /*worker*/) { load(chunks[static_cast<size_t>(i)], bring); });
-    return seconds_since(start);
-  }
-
-  bool has_failed() const { return first_failed_ < file_.section.num_chunks(); }
-  // Of the first chunk that failed.
-  Error error() const {
-    if (code_ == kBadDigest) return file_.chunk_error(first_failed_);
-    return file_.read_error(code_);
-  }
-
-  // Shares out the seconds of a run.
-  void share(double seconds, AttachReport& report) const {
-    const auto bring = static_cast<double>(bring_ns_.load());
-    const double all = bring + static_cast<double>(verify_ns_.load());
-    const double brought = all > 0 ? seconds * (bring / all) : seconds;
-    report.populate_s = brought;
-    report.verify_s = seconds - brought;
-  }
-
-  // Where the bytes of a chunk are once it was brought; set before run().
-  Bytes memory;
-
- private:
-  void load(int64_t chunk_idx, const Bring& bring) {
-    // Chunks before a bad one are begun before it: the first of all is found.
-    if (chunk_idx > first_failed_) return;
-    const ChunkRange range = chunk_range(chunk_idx, file_.section.bytes);
-    const auto start = Clock::now();
-    int code = bring(range);
-    const auto brought = Clock::now();
-    bring_ns_ += (brought - start).count();
-    if (code == 0 && options_.verify != AttachVerify::kLater) {
-      const Bytes chunk =
-          memory.subspan(static_cast<size_t>(range.offset), static_cast<size_t>(range.bytes));
-      const uint64_t expected = file_.table[static_cast<size_t>(chunk_idx)];
-      if (chunk_digest(chunk, chunk_idx) != expected) code = kBadDigest;
-      verify_ns_ += (Clock::now() - brought).count();
-    }
-    if (code != 0) fail(chunk_idx, code);
-  }
-
-  void fail(int64_t chunk_idx, int code) {
-    const std::lock_guard lock(mutex_);
-    if (chunk_idx >= first_failed_) return;
-    first_failed_ = chunk_idx;
-    code_ = code;
-  }
-
-  const ObjectFile& file_;
-  const AttachOptions& options_;
-  std::atomic<int64_t> bring_ns_{0};
-  std::atomic<int64_t> verify_ns_{0};
-  std::mutex mutex_;  // guards code_, and changes of the next
-  std::atomic<int64_t> first_failed_;
-  int code_ = 0;
-};
 
 // Memory of this process for one object, and the file to be read into it.
 class DirectReads {
@@ -184,7 +107,7 @@ class Attachment {
         mapping_(std::move(mapping)),
         options_(options),
         is_brought_(static_cast<size_t>(file_.section.num_chunks())),
-        loader_(file_, options_) {}
+        loader_(file_, options.verify != AttachVerify::kLater) {}
 
   Result<Attached> run(Clock::time_point start) {
     report_.bytes = file_.section.bytes;
@@ -222,12 +145,12 @@ class Attachment {
       mapped_chunks.push_back(cold[i]);
       direct_chunks.push_back(cold[i + 1]);
     }
-    loader_.memory = mapping_.bytes();
+    loader_.set_memory(mapping_.bytes());
     report_.mapped_bytes_per_s =
         kMeasuredBytes / loader_.run(mapped_chunks, num_threads_, bring_mapped(), {});
     // What fails only here is no reason to refuse the object: mapping it tells.
-    Loader direct_loader(file_, options_);
-    direct_loader.memory = direct.memory().bytes();
+    ChunkLoader direct_loader(file_, options_.verify != AttachVerify::kLater);
+    direct_loader.set_memory(direct.memory().bytes());
     const auto bring_direct = [&](ChunkRange range) { return direct.bring(range); };
     report_.direct_bytes_per_s =
         kMeasuredBytes / direct_loader.run(direct_chunks, num_threads_, bring_direct, {});
@@ -278,10 +201,11 @@ class Attachment {
   }
 
   Result<void> load(Bytes memory, const Bring& bring) {
-    loader_.memory = memory;
+    loader_.set_memory(memory);
     const double seconds = loader_.run(rest(), num_threads_, bring, options_.progress);
     if (loader_.has_failed()) return loader_.error();
-    loader_.share(seconds, report_);
+    report_.populate_s = seconds * loader_.bring_share();
+    report_.verify_s = seconds - report_.populate_s;
     return {};
   }
 
@@ -309,7 +233,7 @@ class Attachment {
   ObjectMapping mapping_;
   const AttachOptions& options_;
   std::vector<bool> is_brought_;
-  Loader loader_;
+  ChunkLoader loader_;
   std::optional<DirectReads> direct_;
   int num_threads_ = 1;
   AttachReport report_;

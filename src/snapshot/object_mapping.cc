@@ -78,44 +78,59 @@ bool tells_large_pages(std::string_view line) {
 
 }  // namespace
 
-Result<ObjectMapping> ObjectMapping::map_aligned(int fd, int64_t bytes, int64_t mapped_bytes,
+Result<ObjectMapping> ObjectMapping::map_aligned(Kind kind, int64_t bytes, int64_t mapped_bytes,
                                                  const std::string& path) {
-  const bool is_file = fd >= 0;
   uint8_t* const place = reserve(mapped_bytes);
   if (place == nullptr) return mapping_error(path, bytes);
   const auto size = static_cast<size_t>(mapped_bytes);
-  const int protection = is_file ? PROT_READ : PROT_READ | PROT_WRITE;
-  const int flags = MAP_FIXED | (is_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
-  void* const data = ::mmap(place, size, protection, flags, fd, 0);
+  void* const data = ::mmap(place, size, kind.protection, MAP_FIXED | kind.flags, kind.fd, 0);
   if (data == MAP_FAILED) {
-    Error error = mapping_error(path, bytes);
+    const Error error = mapping_error(path, bytes);
     ::munmap(place, size);
     return error;
   }
   // A hint, before the first touch: where it is not known, pages are small.
   (void)::madvise(data, size, MADV_HUGEPAGE);
-  return ObjectMapping(place, bytes, mapped_bytes, is_file);
+  return ObjectMapping(place, bytes, mapped_bytes, (kind.protection & PROT_WRITE) != 0);
 }
 
 Result<ObjectMapping> ObjectMapping::map(int fd, int64_t bytes, const std::string& path) {
-  return map_aligned(fd, bytes, whole_pages(bytes, kSmallPageBytes), path);
+  return map_aligned({fd, PROT_READ, MAP_SHARED}, bytes, whole_pages(bytes, kSmallPageBytes), path);
 }
 
 Result<ObjectMapping> ObjectMapping::anonymous(int64_t bytes, const std::string& path) {
-  return map_aligned(-1, bytes, whole_pages(bytes, kLargePageBytes), path);
+  return map_aligned({-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS}, bytes,
+                     whole_pages(bytes, kLargePageBytes), path);
+}
+
+Result<ObjectMapping> ObjectMapping::writable_memory(int fd, int64_t bytes, int64_t memory_bytes,
+                                                     const std::string& path) {
+  return map_aligned({fd, PROT_READ | PROT_WRITE, MAP_SHARED}, bytes,
+                     whole_pages(memory_bytes, kSmallPageBytes), path);
+}
+
+Result<ObjectMapping> ObjectMapping::sealed_memory(int fd, int64_t bytes, int64_t memory_bytes,
+                                                   const std::string& path) {
+  const int64_t mapped_bytes = whole_pages(memory_bytes, kSmallPageBytes);
+  auto mapping = map_aligned({fd, PROT_READ, MAP_SHARED}, bytes, mapped_bytes, path);
+  // Before Linux 6.7 what is sealed cannot be mapped so. Never written, it is one copy all the
+  // same.
+  if (mapping) return mapping;
+  return map_aligned({fd, PROT_READ, MAP_PRIVATE | MAP_NORESERVE}, bytes, mapped_bytes, path);
 }
 
 ObjectMapping::ObjectMapping(ObjectMapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
       mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      is_file_(other.is_file_) {}
+      is_writable_(other.is_writable_) {}
 
 ObjectMapping::~ObjectMapping() {
   if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(mapped_bytes_));
 }
 
 Result<void> ObjectMapping::protect(const std::string& path) {
+  is_writable_ = false;
   if (::mprotect(data_, static_cast<size_t>(mapped_bytes_), PROT_READ) == 0) return {};
   return system_error(path, "memory cannot be made read-only");
 }
@@ -126,14 +141,14 @@ int ObjectMapping::populate(int64_t offset, int64_t bytes) const {
   const auto size = static_cast<size_t>(bytes);
   int code = 0;
   do {
-    const int advice = is_file_ ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
+    const int advice = is_writable_ ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
     code = ::madvise(from, size, advice) == 0 ? 0 : errno;
   } while (code == EINTR || code == EAGAIN);
   if (code != EINVAL) return code;
   for (size_t at = 0; at < size; at += static_cast<size_t>(kSmallPageBytes)) {
     volatile uint8_t* const page = from + at;
     const uint8_t byte = *page;
-    if (!is_file_) *page = byte;
+    if (is_writable_) *page = byte;
   }
   return 0;
 }

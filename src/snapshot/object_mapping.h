@@ -26,12 +26,20 @@ class ObjectMapping {
   /// kResourceExhausted.
   static Result<ObjectMapping> anonymous(int64_t bytes, const std::string& path);
 
+  /// All of the memory behind `fd` (memfd_create), which has `bytes` (> 0) bytes or these rounded
+  /// up to large pages: to be written, and shared with who has the descriptor. Errors: as map().
+  static Result<ObjectMapping> writable_memory(int fd, int64_t bytes, int64_t memory_bytes,
+                                               const std::string& path);
+  /// The same once it was sealed against writing, to be read.
+  static Result<ObjectMapping> sealed_memory(int fd, int64_t bytes, int64_t memory_bytes,
+                                             const std::string& path);
+
   ObjectMapping(ObjectMapping&& other) noexcept;
   ObjectMapping& operator=(ObjectMapping&&) = delete;
   ~ObjectMapping();
 
   Bytes bytes() const { return {data_, static_cast<size_t>(bytes_)}; }
-  /// All of anonymous memory, behind bytes() too.
+  /// All of memory that is to be written, behind bytes() too.
   std::span<uint8_t> writable() { return {data_, static_cast<size_t>(mapped_bytes_)}; }
   /// From now on nobody writes anonymous memory. Error: kIo.
   Result<void> protect(const std::string& path);
@@ -50,15 +58,20 @@ class ObjectMapping {
   int64_t large_page_bytes() const;
 
  private:
-  ObjectMapping(uint8_t* data, int64_t bytes, int64_t mapped_bytes, bool is_file)
-      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes), is_file_(is_file) {}
-  static Result<ObjectMapping> map_aligned(int fd, int64_t bytes, int64_t mapped_bytes,
+  struct Kind {
+    int fd;
+    int protection;
+    int flags;
+  };
+  ObjectMapping(uint8_t* data, int64_t bytes, int64_t mapped_bytes, bool is_writable)
+      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes), is_writable_(is_writable) {}
+  static Result<ObjectMapping> map_aligned(Kind kind, int64_t bytes, int64_t mapped_bytes,
                                            const std::string& path);
 
   uint8_t* data_;
   int64_t bytes_;
   int64_t mapped_bytes_;  // from data_ on, whole pages
-  bool is_file_;
+  bool is_writable_;      // it is populated by writing
 };
 
 }  // namespace stoker::snapshot
