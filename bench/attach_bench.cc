@@ -14,14 +14,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/machine.h"
 #include "bench/rows.h"
 #include "snapshot/attach.h"
+#include "snapshot/pin.h"
 
 namespace stoker::bench {
 namespace {
@@ -50,6 +51,8 @@ class AttachBench {
     attach_all("attach, from storage, measured", AttachChoice::kMeasured, true);
     attach_all("attach, from storage, mapped", AttachChoice::kMapped, true);
     attach_all("attach, from storage, direct", AttachChoice::kDirect, true);
+    attach_pinned();
+    attach_sealed();
     share();
   }
 
@@ -89,8 +92,10 @@ class AttachBench {
                 note.c_str());
   }
 
-  Attached attached(AttachChoice choice) const {
+  Attached attached(AttachChoice choice,
+                    snapshot::AttachVerify verify = snapshot::AttachVerify::kFull) const {
     snapshot::AttachOptions options;
+    options.verify = verify;
     options.num_threads = num_threads_;
     options.choice = choice;
     auto got = snapshot::attach(store_, section_, options);
@@ -124,15 +129,40 @@ class AttachBench {
     print(what, median(seconds), "");
   }
 
-  void attach_all(const char* what, AttachChoice choice, bool is_cold) const {
+  // What is evicted stays, for it is locked.
+  void attach_pinned() const {
+    const auto pinned = snapshot::pin_objects(store_, {section_}, num_threads_);
+    if (!pinned) {
+      std::printf("%-34s skipped: %s\n", "attach, pinned", pinned.error().message.c_str());
+      return;
+    }
+    attach_all("attach, pinned, verified", AttachChoice::kMeasured, true);
+    attach_all("attach, pinned, inherited", AttachChoice::kMeasured, true,
+               snapshot::AttachVerify::kInherited);
+  }
+
+  void attach_sealed() const {
+    int ends[2];
+    CHECK(::pipe(ends) == 0, "a pipe can be made");
+    const Descriptor stop(ends[0]);
+    Descriptor stopper(ends[1]);
+    const auto pinned = snapshot::pin_sealed(store_, {section_}, num_threads_);
+    CHECK(pinned, "a copy can be sealed");
+    const std::jthread waits([&] { CHECK(pinned->wait(stop.get()), "it can be waited for"); });
+    attach_all("attach, sealed", AttachChoice::kMeasured, true, snapshot::AttachVerify::kInherited);
+    { const Descriptor closes = std::move(stopper); }
+  }
+
+  void attach_all(const char* what, AttachChoice choice, bool is_cold,
+                  snapshot::AttachVerify verify = snapshot::AttachVerify::kFull) const {
     std::vector<double> seconds;
     std::string note;
     for (int i = 0; i < kTurns; ++i) {
       if (is_cold) evict();
       seconds.push_back(seconds_of([&] {
-        const snapshot::AttachReport report = attached(choice).report;
+        const snapshot::AttachReport report = attached(choice, verify).report;
         char text[96];
-        std::snprintf(text, sizeof text, "%.3f, %.3f, %.3f; ", report.map_s, report.populate_s,
+        std::snprintf(text, sizeof text, "%.4f, %.4f, %.4f; ", report.map_s, report.populate_s,
                       report.verify_s);
         note = text + std::string(name_of(report.way)) + ": " + report.why;
       }));

@@ -3,7 +3,7 @@
 //
 // As a rule the file is mapped, and all processes that do so share one copy. Where it is not in the
 // page cache and mapping it is much slower than storage can be read, it is read into memory of this
-// process alone, in large pages. The bytes are the same.
+// process alone, in large pages. Or a pinner has a sealed copy. The bytes are the same.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ namespace stoker::snapshot {
 enum class AttachWay {
   kMapped,  ///< pages of the file
   kDirect,  ///< memory of this process, read past the page cache
+  kSealed,  ///< a pinner's copy, which nobody can change (sealed.h)
 };
 
-/// "mapped", "direct".
+/// "mapped", "direct", "sealed".
 const char* name_of(AttachWay way);
 
 enum class AttachChoice {
@@ -32,7 +33,8 @@ enum class AttachChoice {
 
 enum class AttachVerify {
   kFull,       ///< every chunk
-  kInherited,  ///< the same, but where a pinner has verified the same file and holds it
+  kInherited,  ///< the same, but where a pinner hands out a sealed copy, or has verified the same
+               ///< file and holds it
   kLater,      ///< not now: who attaches has it done, or knows that it was
 };
 

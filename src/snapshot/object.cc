@@ -79,6 +79,11 @@ Result<Object> Object::open(const Folder& objects, const Section& section) {
   return Object(std::move(file), std::move(mapping));
 }
 
+int Object::lock() const {
+  const int code = mapping_.lock();
+  return code != 0 ? code : mapping_.populate(0, file_.section.bytes);
+}
+
 bool Object::chunk_is_good(int64_t chunk_idx) const {
   CHECK(chunk_idx >= 0 && chunk_idx < num_chunks(), "a chunk of the object");
   const ChunkRange range = chunk_range(chunk_idx, file_.section.bytes);

@@ -50,6 +50,10 @@ class Object {
   /// Borrows from the mapping.
   Bytes bytes() const { return mapping_.bytes(); }
 
+  /// Has all its bytes in memory, and keeps them there. Returns 0, or an errno: see
+  /// ObjectMapping::lock and populate.
+  int lock() const;
+
   int64_t num_chunks() const { return file_.section.num_chunks(); }
   /// Reads chunk `chunk_idx`, in [0, num_chunks()).
   bool chunk_is_good(int64_t chunk_idx) const;

@@ -11,6 +11,7 @@
 
 #include "base/machine.h"
 #include "base/try.h"
+#include "snapshot/sealed.h"
 
 namespace stoker::snapshot {
 namespace {
@@ -20,6 +21,8 @@ int64_t bytes_of_sections(const std::vector<Section>& sections) {
   for (const Section& section : sections) bytes += section.bytes;
   return bytes;
 }
+
+constexpr int kPauseMs = 50;
 
 Error lock_error(const std::string& path, int code, int64_t all_bytes) {
   rlimit limit{};
@@ -33,6 +36,15 @@ Error lock_error(const std::string& path, int code, int64_t all_bytes) {
               "LimitMEMLOCK= of a systemd unit or --ulimit memlock= of a container, or give the "
               "process CAP_IPC_LOCK",
           ""};
+}
+
+// Progress of one section as part of that of all, of which `done_bytes` are done.
+Progress part_of(const Progress& progress, int64_t done_bytes, int64_t bytes, int64_t all_bytes) {
+  if (!progress) return {};
+  return [=, &progress](double fraction) {
+    const double done = static_cast<double>(done_bytes) + fraction * static_cast<double>(bytes);
+    progress(done / static_cast<double>(all_bytes));
+  };
 }
 
 Result<void> check_memory(int64_t bytes) {
@@ -82,11 +94,19 @@ int64_t Pinned::bytes() const {
 }
 
 Result<void> Pinned::wait(int stop_fd) const {
-  pollfd stop{stop_fd, POLLIN, 0};
-  while (::poll(&stop, 1, -1) < 0) {
-    if (errno != EINTR) return system_error("pin", "cannot wait");
+  std::vector<pollfd> waited{{stop_fd, POLLIN, 0}};
+  for (const HandoverSocket& socket : sockets_) waited.push_back({socket.fd(), POLLIN, 0});
+  while (true) {
+    if (::poll(waited.data(), waited.size(), -1) < 0 && errno != EINTR) {
+      return system_error("pin", "cannot wait");
+    }
+    if (waited[0].revents != 0) return {};
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      if (waited[i + 1].revents == 0 || sockets_[i].answer(sealed_[i])) continue;
+      // Descriptors lack, or it went away: no reason to spin.
+      if (::poll(waited.data(), 1, kPauseMs) > 0) return {};
+    }
   }
-  return {};
 }
 
 Result<Pinned> pin_objects(const Store& store, const std::vector<Section>& sections,
@@ -94,23 +114,35 @@ Result<Pinned> pin_objects(const Store& store, const std::vector<Section>& secti
   const int64_t all_bytes = bytes_of_sections(sections);
   if (auto checked = check_memory(all_bytes); !checked) return std::move(checked).error();
   Pinned pinned;
-  int64_t done_bytes = 0;
   for (const Section& section : sections) {
     AttachOptions options;
     options.num_threads = num_threads;
     options.choice = AttachChoice::kMapped;
-    options.progress = [&](double fraction) {
-      if (!progress) return;
-      const double done =
-          static_cast<double>(done_bytes) + fraction * static_cast<double>(section.bytes);
-      progress(done / static_cast<double>(all_bytes));
-    };
+    options.progress = part_of(progress, pinned.bytes(), section.bytes, all_bytes);
     TRY_ASSIGN(auto one, Pinner(store, options, all_bytes).pin(section));
     TRY_ASSIGN(Folder folder, folder_of_users(store));
     TRY_ASSIGN(PinMark mark, PinMark::leave(std::move(folder), one.second));
     pinned.objects_.push_back(std::move(one.first));
     pinned.marks_.push_back(std::move(mark));
-    done_bytes += section.bytes;
+  }
+  return pinned;
+}
+
+Result<Pinned> pin_sealed(const Store& store, const std::vector<Section>& sections, int num_threads,
+                          const Progress& progress) {
+  const int64_t all_bytes = bytes_of_sections(sections);
+  if (auto checked = check_memory(all_bytes); !checked) return std::move(checked).error();
+  Pinned pinned;
+  for (const Section& section : sections) {
+    TRY_ASSIGN(ObjectFile file, store.open_object(section));
+    TRY_ASSIGN(Sealed sealed,
+               seal_object(std::move(file), num_threads,
+                           part_of(progress, pinned.bytes(), section.bytes, all_bytes)));
+    TRY_ASSIGN(Folder folder, folder_of_users(store));
+    TRY_ASSIGN(HandoverSocket socket, HandoverSocket::listen(std::move(folder), section));
+    pinned.objects_.push_back(std::move(sealed.attached));
+    pinned.sealed_.push_back(std::move(sealed.memory));
+    pinned.sockets_.push_back(std::move(socket));
   }
   return pinned;
 }

@@ -51,14 +51,6 @@ std::string runtime_dir() {
   return dir != nullptr && dir[0] == '/' ? dir : "";
 }
 
-// stoker/ in $XDG_RUNTIME_DIR, if it is there.
-Result<Folder> runtime_folder() {
-  const std::string dir = runtime_dir();
-  if (dir.empty()) return Error{ErrorCode::kNotFound, "XDG_RUNTIME_DIR is not set", ""};
-  TRY_ASSIGN(const Folder parent, Folder::open(dir));
-  return parent.open_folder("stoker");
-}
-
 // Whether the file of that name says that what is wanted is pinned; else why not.
 Result<PinRecord> believed_record(const Folder& folder, const std::string& name,
                                   const PinRecord& wanted) {
@@ -167,6 +159,13 @@ Result<Folder> folder_of_users(const Store& store) {
   }
   TRY_ASSIGN(const Folder parent, Folder::open(dir));
   if (auto made = parent.make_folder("stoker"); !made) return std::move(made).error();
+  return parent.open_folder("stoker");
+}
+
+Result<Folder> runtime_folder() {
+  const std::string dir = runtime_dir();
+  if (dir.empty()) return Error{ErrorCode::kNotFound, "XDG_RUNTIME_DIR is not set", ""};
+  TRY_ASSIGN(const Folder parent, Folder::open(dir));
   return parent.open_folder("stoker");
 }
 

@@ -49,6 +49,8 @@ FoundPinner find_pinner(const Store& store, const ObjectFile& file);
 /// The folder for files of processes that use the store: use/, or stoker/ in $XDG_RUNTIME_DIR where
 /// the store cannot be written. Errors: as system_error; kCorruptData if others can write in it.
 Result<Folder> folder_of_users(const Store& store);
+/// stoker/ in $XDG_RUNTIME_DIR, if it is there. Errors: the same, and kNotFound.
+Result<Folder> runtime_folder();
 
 /// A record in its place, with its lock. Movable; the file goes when it does.
 class PinMark {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/try.h"
+#include "snapshot/handover.h"
 #include "snapshot/pin_record.h"
 
 namespace stoker::snapshot {
@@ -151,6 +152,7 @@ Result<void> Store::remove(const Section& section) const {
 
 int Store::remove_leftovers() const {
   remove_left_pins(folders_->use);
+  remove_left_sockets(folders_->use);
   return snapshot::remove_leftovers(folders_->tmp);
 }
 
