@@ -14,6 +14,8 @@ int chat_command(const Arguments& arguments);
 int tokenize_command(const Arguments& arguments);
 int trace_command(const Arguments& arguments);
 int serve_command(const Arguments& arguments);
+int ps_command(const Arguments& arguments);
+int down_command(const Arguments& arguments);
 int up_command(const Arguments& arguments);
 int snapshot_command(const Arguments& arguments);
 int run_batch_command(const Arguments& arguments);

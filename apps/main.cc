@@ -22,6 +22,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"serve", "answer over HTTP", serve_command},
     {"up", "the same, back from a snapshot in about a second", up_command},
+    {"ps", "the servers that run here", ps_command},
+    {"down", "end one of them", down_command},
     {"snapshot", "keep, list, check and remove warm engines", snapshot_command},
     {"run-batch", "answer the requests of a file, many at a time", run_batch_command},
     {"chat", "a conversation in the terminal", chat_command},

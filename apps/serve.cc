@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "common.h"
+#include "running.h"
 #include "serve_options.h"
 #include "serving.h"
 
@@ -75,7 +76,7 @@ class EngineStop {
 
 }  // namespace
 
-int run_server(ServeOptions options, const EngineOpener& open) {
+int run_server(ServeOptions options, const EngineOpener& open, const std::function<void()>& ready) {
   EngineStop stop;
   note_shutdown_signals();
   // A client or a reader of the log that goes away must not end the process.
@@ -98,6 +99,11 @@ int run_server(ServeOptions options, const EngineOpener& open) {
   std::fprintf(stderr, "stoker: ready; %s answers at %s (try: %s)\n",
                opened.engine->model().name.c_str(), url.c_str(),
                hint_of(options.server, url).c_str());
+  const auto mark =
+      RunningMark::leave({0, opened.engine->model().name, url, opened.snapshot, time_text()});
+  if (!mark)
+    std::fprintf(stderr, "stoker: not told to stoker ps: %s\n", mark.error().message.c_str());
+  if (ready) ready();
   wait_for_shutdown_signal();
   const std::chrono::seconds grace(options.shutdown_seconds);
   if (const auto why = stop.get()) {

@@ -22,7 +22,7 @@ constexpr const char* kServeExamples =
 
 constexpr const char* kUpExamples =
     "  stoker up demo\n"
-    "  stoker up demo --or-cold --port 8080\n"
+    "  stoker up demo --or-cold --port 8080 --detach\n"
     "  stoker up 3f9a --verify background --json\n";
 
 /// What options are read into before they are checked.
@@ -221,6 +221,12 @@ std::optional<int> read_up_options(const Arguments& arguments, UpOptions* option
               "Where no snapshot fits, start from the checkpoint, and make one");
   parser.flag("--json", &options->json,
               "Tell the time of each stage on standard output, as one line of JSON");
+  parser.flag("--detach", &options->detach,
+              "Return once it is ready, and go on in the background; stoker ps lists it, stoker "
+              "down ends it");
+  parser.option(
+      "--log", "FILE", &options->log,
+      "Where it then writes, appended [a file of its process in the folder of stoker ps]");
   options->serve.engine.weights.verify = Verify::kFull;
   add_all_serve_options(parser, &options->serve, &drafted);
   return read_all(parser, arguments, &drafted, &options->serve);

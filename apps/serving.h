@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "serve_options.h"
 #include "stoker/engine.h"
@@ -13,13 +14,16 @@ namespace stoker {
 struct Opened {
   std::unique_ptr<Engine> engine;
   int exit_code = 0;
+  std::string snapshot = {};  ///< the id of the one that it is from; empty: from a checkpoint
 };
 
 /// Opens an engine with these options, whose progress goes to who asks the server.
 using EngineOpener = std::function<Opened(const EngineOptions& options)>;
 
-/// Listens first, so that clients are told how far the start is; then opens the engine and serves
-/// until a signal comes. Returns the exit code.
-int run_server(ServeOptions options, const EngineOpener& open);
+/// Listens first, so that clients are told how far the start is; then opens the engine, is found by
+/// `stoker ps`, calls `ready`, which may be null, and serves until a signal comes. Returns the exit
+/// code.
+int run_server(ServeOptions options, const EngineOpener& open,
+               const std::function<void()>& ready = {});
 
 }  // namespace stoker

@@ -179,6 +179,28 @@ int canary_verb(const Arguments& arguments) {
   return tell("the same answers: " + created_text(up->snapshot) + "\n");
 }
 
+int pin_verb(const Arguments& arguments) {
+  VerbOptions options;
+  std::string id;
+  bool sealed = false;
+  OptionParser parser("snapshot pin",
+                      "Keeps the weights of a snapshot in memory and verified until it is ended "
+                      "(SIGINT, SIGTERM): engines that come up meanwhile map them at the speed of "
+                      "memory and need not verify them.",
+                      "  stoker snapshot pin 3f9a\n  stoker snapshot pin 3f9a --sealed\n");
+  parser.positional("ID", &id, "the beginning of its id");
+  parser.flag("--sealed", &sealed,
+              "As a copy in memory that nobody can change; needs the memory twice while it copies");
+  options.declare(parser);
+  if (const auto code = parser.parse(arguments)) return *code;
+  const auto pinned = pin_snapshot(id, sealed, options.how, [](const PinnedSnapshot& what) {
+    std::fprintf(stderr, "stoker: pinned %s of snapshot %s\n", size_text(what.num_bytes).c_str(),
+                 what.id.substr(0, 8).c_str());
+    for (const std::string& note : what.notes) std::fprintf(stderr, "stoker: %s\n", note.c_str());
+  });
+  return pinned ? 0 : report_snapshot(pinned.error());
+}
+
 int remove_verb(const Arguments& arguments) {
   VerbOptions options;
   std::string id;
@@ -227,6 +249,7 @@ constexpr Verb kVerbs[] = {
     {"list", "what there is, and what fits here", list_verb},
     {"verify", "hold every byte against its digests", verify_verb},
     {"canary", "bring one up and compare its answers", canary_verb},
+    {"pin", "keep one's weights in memory", pin_verb},
     {"remove", "forget one", remove_verb},
     {"gc", "take away what nothing needs", gc_verb},
 };

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "common.h"
+#include "detach.h"
 #include "json_text.h"
 #include "loading.h"
 #include "serving.h"
@@ -64,26 +65,24 @@ Opened from_snapshot(const std::string& name, const SnapshotOptions& how, bool a
     return {nullptr, snapshot_exit_code(up.error())};
   }
   tell(*up, as_json);
-  return {std::move(up->engine), 0};
+  return {std::move(up->engine), 0, up->snapshot.id};
 }
 
-// Nothing fits: a snapshot is made from the checkpoint, and the engine comes up from that.
-bool is_made(const UpOptions& options, const SnapshotOptions& how) {
+// Where nothing fits, makes a snapshot from the checkpoint, and the engine comes up from that.
+// Returns 0, or the exit code of what was said.
+int make_if_none(const UpOptions& options, const SnapshotOptions& how) {
   const auto found = list_snapshots(options.serve.model, how);
-  if (!found || (!found->empty() && !found->front().passed_over)) return true;
+  if (!found || (!found->empty() && !found->front().passed_over)) return 0;
   std::fprintf(stderr, "stoker: no snapshot of %s fits here; making one\n",
                options.serve.model.c_str());
   const auto made = create_snapshot(options.serve.model, how);
-  if (!made) report(made.error());
-  return made.has_value();
+  if (made) return 0;
+  report(made.error());
+  return snapshot_exit_code(made.error());
 }
 
-}  // namespace
-
-int up_command(const Arguments& arguments) {
-  UpOptions options;
-  if (const auto code = read_up_options(arguments, &options)) return *code;
-  return run_server(options.serve, [&options](EngineOptions engine) -> Opened {
+int run_up(const UpOptions& options, const std::function<void()>& ready) {
+  const auto open = [&options](EngineOptions engine) -> Opened {
     LoadingProgress progress;
     engine.progress = [&progress, also = std::move(engine.progress)](const Progress& now) {
       progress.update(now);
@@ -91,8 +90,22 @@ int up_command(const Arguments& arguments) {
     };
     SnapshotOptions how;
     how.engine = std::move(engine);
-    if (options.or_cold && !is_made(options, how)) return {nullptr, 3};
+    if (options.or_cold) {
+      if (const int code = make_if_none(options, how); code != 0) return {nullptr, code};
+    }
     return from_snapshot(options.serve.model, how, options.json);
+  };
+  return run_server(options.serve, open, ready);
+}
+
+}  // namespace
+
+int up_command(const Arguments& arguments) {
+  UpOptions options;
+  if (const auto code = read_up_options(arguments, &options)) return *code;
+  if (!options.detach) return run_up(options, {});
+  return run_detached(options.log, [&options](const std::function<void()>& ready) {
+    return run_up(options, ready);
   });
 }
 

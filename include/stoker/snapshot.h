@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +92,20 @@ Result<SnapshotInfo> verify_snapshot(const std::string& id, const SnapshotOption
 /// Forgets a snapshot; its objects stay until they are collected. Errors: kNotFound, kOverloaded
 /// while an engine runs from it, kIo.
 Result<void> remove_snapshot(const std::string& id, const SnapshotOptions& options);
+
+/// What pin_snapshot() holds.
+struct PinnedSnapshot {
+  std::string id;
+  int64_t num_bytes = 0;
+  std::vector<std::string> notes;  ///< how; may be empty
+};
+
+/// Keeps weights and tensors of a snapshot in memory, verified, until SIGINT or SIGTERM comes:
+/// engines that start meanwhile find them there and need not verify them. `sealed`: as a copy that
+/// nobody can change. `ready` is called once, when that is so. Errors: kNotFound, kCorruptData,
+/// kIo; kResourceExhausted where memory lacks or may not be locked, with both numbers.
+Result<void> pin_snapshot(const std::string& id, bool sealed, const SnapshotOptions& options,
+                          const std::function<void(const PinnedSnapshot& what)>& ready);
 
 struct CollectSnapshots {
   std::string store = {};  ///< as WeightOptions

@@ -3,6 +3,7 @@
 #include "stoker/snapshot.h"
 
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -390,6 +391,49 @@ TEST_F(SnapshotTest, IsVerifiedBehindTheCanaryWhereThatIsAskedFor) {
   }
   EXPECT_FALSE(std::filesystem::exists(path));  // the next start does not fall for it
   EXPECT_EQ(snapshot_exit_code(up_error(made.id)), 3);
+}
+
+// In processes of their own, which may have mounts of their own.
+class SnapshotProcesses : public SnapshotTest {
+ protected:
+  // A store of these bytes; whether what is made in it is all there or not at all.
+  int create_on_disk_of(int64_t num_bytes) const {
+    const std::string size = "size=" + std::to_string(num_bytes);
+    if (!snapshot::has_own_mounts()) return snapshot::kChildSkips;
+    if (::mount("none", dir_.c_str(), "tmpfs", 0, size.c_str()) != 0) return snapshot::kChildSkips;
+    SnapshotOptions how = options();
+    how.engine.tune_seconds = 0;
+    const auto made = create_snapshot(testing::kSmallCheckpoint, how);
+    if (made) {
+      EXPECT_IN_CHILD(bring_up(made->id, how).has_value());
+      return 0;
+    }
+    EXPECT_IN_CHILD(made.error().code == ErrorCode::kResourceExhausted ||
+                    made.error().code == ErrorCode::kIo);
+    const Store store = open_store();
+    EXPECT_IN_CHILD(Snapshots(store).ids()->empty());
+    EXPECT_IN_CHILD(names_in(tmp()).empty());
+    CollectSnapshots all;
+    all.store = how.engine.weights.store;
+    EXPECT_IN_CHILD(collect_snapshots(all).has_value());
+    for (const std::string& name : names_in(objects()))
+      EXPECT_IN_CHILD(name.starts_with("plans") || name.starts_with("fingerprint"));
+    return 1;
+  }
+};
+
+TEST_F(SnapshotProcesses, AFullDiskLeavesAllOrNothing) {
+  constexpr int64_t kStep = int64_t{256} << 10;
+  int num_failed = 0;
+  for (int64_t size = kStep;; size += kStep) {
+    ASSERT_LT(size, int64_t{64} << 20) << "never enough";
+    const int code = snapshot::run_in_child([&] { return create_on_disk_of(size); });
+    if (code == snapshot::kChildSkips) GTEST_SKIP() << "no mounts here";
+    ASSERT_TRUE(code == 0 || code == 1) << size << ": " << code;
+    if (code == 0) break;
+    ++num_failed;
+  }
+  EXPECT_GT(num_failed, 3);
 }
 
 }  // namespace
