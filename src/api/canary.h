@@ -40,8 +40,8 @@ struct Canary {
 /// the engine, kDeadlineExceeded after `limit`.
 Result<Canary> make_canary(Engine& engine, int32_t window, std::chrono::milliseconds limit);
 
-/// Runs all prompts one by one without drafts, then all at once, with and without. Forgets cached
-/// prefixes. Error: kInternal with field "canary" for the first difference; as make_canary.
+/// Runs the first prompt alone, without drafts, then all at once, with drafts and without. Forgets
+/// cached prefixes. Error: kInternal with field "canary" for the first difference; as make_canary.
 Result<void> check_canary(Engine& engine, const Canary& canary, std::chrono::milliseconds limit);
 
 /// JSON; and back. Error: kCorruptData for what is not what canary_text wrote, or has ids outside

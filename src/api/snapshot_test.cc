@@ -326,17 +326,18 @@ TEST_F(SnapshotTest, OtherAnswersAreToldByTheCanary) {
   const SnapshotInfo made = create(testing::kSmallCheckpoint);
   auto canary = parse_canary(content_of(made, "canary"), 1 << 20);
   ASSERT_TRUE(canary);
-  canary->prompts[1].tokens[3] ^= 1;
+  canary->prompts[0].tokens[3] ^= 1;
   std::string id = with_part(made.id, "canary", canary_text(*canary));
   Error error = up_error(id);
   EXPECT_EQ(snapshot_exit_code(error), 5);
-  EXPECT_THAT(error.message, HasSubstr("prompt 'long', alone: token 3: expected"));
-  canary->prompts[1].tokens[3] ^= 1;
+  EXPECT_THAT(error.message, HasSubstr("prompt 'short', alone: token 3: expected"));
+  canary->prompts[0].tokens[3] ^= 1;
   canary->prompts[2].digest.bytes[5] ^= 1;
   id = with_part(id, "canary", canary_text(*canary));
   error = up_error(id);
   EXPECT_EQ(snapshot_exit_code(error), 5);
-  EXPECT_THAT(error.message, HasSubstr("prompt 'tools', alone: expected log-probabilities"));
+  EXPECT_THAT(error.message,
+              HasSubstr("prompt 'tools', in a batch, without drafts: expected log-probabilities"));
 }
 
 // Bytes that are good as bytes but of other weights are no damage: only the answers tell.
