@@ -6,6 +6,7 @@
 #include "base/try.h"
 #include "base/worker_pool.h"
 #include "model/packed_weights.h"
+#include "snapshot/attach.h"
 
 namespace stoker {
 namespace {
@@ -22,6 +23,14 @@ constexpr const char* kWeightsKind = "weights";
 Digest key_of(const Digest& fingerprint) {
   snapshot::Hasher hasher;
   return hasher.add_text("packed").add_number(kPackedVersion).add(fingerprint.bytes).digest();
+}
+
+std::string attached_line(const snapshot::AttachReport& report) {
+  return "event=weights_attached way=" + std::string(snapshot::name_of(report.way)) + " why=\"" +
+         report.why + "\" bytes=" + std::to_string(report.bytes) +
+         " map_s=" + std::to_string(report.map_s) +
+         " populate_s=" + std::to_string(report.populate_s) +
+         " verify_s=" + std::to_string(report.verify_s);
 }
 
 // One attempt for one checkpoint.
@@ -61,15 +70,21 @@ class WeightsMaker {
   }
 
   Result<Mapped> map(const Section& section, Verify verify) const {
-    TRY_ASSIGN(Object object, store_.map(section));
+    TRY_ASSIGN(Object object, verify == Verify::kFull ? attach(section) : store_.map(section));
     TRY_ASSIGN(auto weights, packed_weights_in(object, from_));
-    if (verify == Verify::kFull) {
-      auto good = object.verify(work_.num_threads, [&](double fraction) {
-        tell("verifying packed weights", fraction, section.bytes);
-      });
-      if (!good) return std::move(good).error();
-    }
     return Mapped{std::move(object), std::move(weights)};
+  }
+
+  // All of it in memory, and verified.
+  Result<Object> attach(const Section& section) const {
+    snapshot::AttachOptions options;
+    options.num_threads = work_.num_threads;
+    options.progress = [&](double fraction) {
+      tell("verifying packed weights", fraction, section.bytes);
+    };
+    TRY_ASSIGN(snapshot::Attached attached, snapshot::attach(store_, section, options));
+    if (work_.log) work_.log(LogLevel::kInfo, attached_line(attached.report));
+    return std::move(attached.object);
   }
 
   Result<void> forget() const {
