@@ -24,7 +24,7 @@ elseif(NOT STOKER_SANITIZE STREQUAL "")
   message(FATAL_ERROR "STOKER_SANITIZE: expected empty, address or thread, found '${STOKER_SANITIZE}'")
 endif()
 if(stoker_sanitize)
-  add_compile_options(${stoker_sanitize})
+  add_compile_options(${stoker_sanitize} -DSTOKER_SANITIZED)  # tests do a part of their work
   add_link_options(${stoker_sanitize})
 endif()
 if(STOKER_FUZZ)

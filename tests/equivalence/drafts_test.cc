@@ -17,7 +17,7 @@ namespace {
 
 using engine::TokenRequest;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef STOKER_SANITIZED
 constexpr bool kFewDrafted = true;
 #else
 constexpr bool kFewDrafted = false;

@@ -16,7 +16,7 @@ namespace {
 using engine::TokenRequest;
 
 // Under a sanitizer steps are many times slower: it sees every kind of case, not every case.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef STOKER_SANITIZED
 constexpr bool kFew = true;
 #else
 constexpr bool kFew = false;

@@ -15,7 +15,7 @@
 namespace stoker::testing {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef STOKER_SANITIZED
 constexpr bool kFewCuts = true;
 #else
 constexpr bool kFewCuts = false;
