@@ -45,13 +45,14 @@ Result<void> pin_snapshot(const std::string& id, bool sealed, const SnapshotOpti
   }
   TRY_ASSIGN(const snapshot::Manifest manifest, snapshots.read(whole));
   const std::vector<snapshot::Section> sections = pinned_sections(manifest);
-  TRY_ASSIGN(const Descriptor stop, snapshot::termination_signals());
   const auto progress = [&](double fraction) {
     if (load.progress) load.progress({"pinning", fraction, 0});
   };
   TRY_ASSIGN(const snapshot::Pinned pinned,
              sealed ? snapshot::pin_sealed(store, sections, load.num_threads, progress)
                     : snapshot::pin_objects(store, sections, load.num_threads, progress));
+  // Until now a signal ended the process, which is as good.
+  TRY_ASSIGN(const Descriptor stop, snapshot::termination_signals());
   ready(told(whole.hex(), pinned));
   return pinned.wait(stop.get());
 }
