@@ -60,6 +60,23 @@ void Inbox::reset_cache() {
   work_.notify_all();
 }
 
+bool Inbox::run(std::function<void()> work) {
+  std::future<void> done;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return false;
+    done = mail_.errands.emplace_back(Errand{std::move(work), {}}).done.get_future();
+  }
+  work_.notify_all();
+  done.get();
+  return true;
+}
+
+void Inbox::end() {
+  const std::lock_guard lock(mutex_);
+  closed_ = ended_ = true;
+}
+
 void Inbox::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -77,7 +94,7 @@ void Inbox::fail(const Error& error) {
 
 bool Inbox::has_mail() const {
   return !mail_.arrivals.empty() || !mail_.cancels.empty() || mail_.cancel_all ||
-         mail_.reset_cache || mail_.fault;
+         mail_.reset_cache || !mail_.errands.empty() || mail_.fault;
 }
 
 void Inbox::take(Mail& mail) {

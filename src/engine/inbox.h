@@ -7,6 +7,8 @@
 #include <compare>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +20,12 @@
 namespace stoker::engine {
 
 struct Sequence;
+
+/// Something to be done between steps, for which somebody waits.
+struct Errand {
+  std::function<void()> work;
+  std::promise<void> done;
+};
 
 /// The order in which sequences are served: lower first. Unique.
 struct SequenceKey {
@@ -36,6 +44,7 @@ class Inbox {
     std::vector<SequenceKey> cancels;
     bool cancel_all = false;
     bool reset_cache = false;
+    std::vector<Errand> errands;
     std::optional<Error> fault;
   };
 
@@ -51,8 +60,13 @@ class Inbox {
   void cancel(const SequenceKey& key);
   void cancel_all();
   void reset_cache();
+  /// Has the engine's thread do `work` between two steps, and waits until it did: for the step that
+  /// runs. What it throws is thrown here. False: it does nothing any more.
+  bool run(std::function<void()> work);
   /// No more arrivals.
   void close();
+  /// Nor errands, after those of the next take().
+  void end();
   /// No more arrivals, nor steps: whoever is here and whoever comes gets this error. Only the first
   /// one counts.
   void fail(const Error& error);
@@ -84,6 +98,7 @@ class Inbox {
   int64_t next_arrival_ = 0;
   std::atomic<int64_t> num_queued_{0};  // changed under the mutex
   bool closed_ = false;
+  bool ended_ = false;
   std::optional<Error> fault_;
   bool is_idle_ = true;
 };

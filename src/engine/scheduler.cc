@@ -16,6 +16,10 @@ int64_t boundary(int64_t position) {
   return position / kBlockTokens * kBlockTokens;
 }
 
+Error no_prefix_cache() {
+  return {ErrorCode::kUnsupported, "expected an engine with a prefix cache, found none", ""};
+}
+
 bool is_earlier(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) {
   return a->key < b->key;
 }
@@ -226,9 +230,13 @@ bool Scheduler::must_wait_for_another(Sequence& sequence) {
 // logits at the last token and, with a cache, exact rings at the boundary before it.
 int64_t Scheduler::late_from(const Sequence& sequence) const {
   if (sequence.request.prompt_logprobs) return 0;
+  return late_from(sequence.num_prompt, sequence.num_tokens());
+}
+
+int64_t Scheduler::late_from(int64_t num_prompt, int64_t num_tokens) const {
   if (options_.replay.mode == ReplayMode::kCompact)
-    return options_.replay.late_from(sequence.num_prompt - 1);
-  const int64_t last = sequence.num_tokens() - 1;
+    return options_.replay.late_from(num_prompt - 1);
+  const int64_t last = num_tokens - 1;
   const int64_t image = cache_ ? boundary(last) : 0;
   return options_.replay.late_from(image > 0 ? image : last);
 }
@@ -384,6 +392,23 @@ void Scheduler::count() const {
 
 void Scheduler::reset_cache() {
   if (cache_) cache_->reset();
+}
+
+Result<int64_t> Scheduler::save_prefix(std::span<const int32_t> ids, std::vector<uint8_t>& out) {
+  if (!cache_) return no_prefix_cache();
+  const auto num_tokens = static_cast<int64_t>(ids.size());
+  return stoker::save_prefix(*cache_, store_, ids, late_from(num_tokens, num_tokens), out);
+}
+
+Result<int64_t> Scheduler::load_prefix(const SavedPrefix& saved,
+                                       std::span<const int32_t> token_map) {
+  if (!cache_) return no_prefix_cache();
+  return stoker::load_prefix(*cache_, store_, saved, token_map);
+}
+
+Result<std::vector<std::vector<int32_t>>> Scheduler::cached_prefixes(size_t max) const {
+  if (!cache_) return no_prefix_cache();
+  return cache_->ends("", max);
 }
 
 std::string Scheduler::integrity_problem() const {

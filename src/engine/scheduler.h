@@ -21,6 +21,7 @@
 #include "engine/sequence.h"
 #include "kv/kv_store.h"
 #include "kv/prefix_cache.h"
+#include "kv/saved_prefix.h"
 #include "model/model.h"
 
 namespace stoker::engine {
@@ -91,6 +92,14 @@ class Scheduler {
   void preempt(const Sequence& sequence);
   void reset_cache();
 
+  // Between steps. Error: kUnsupported without a prefix cache.
+  /// stoker::save_prefix, with the images that a continuation of `ids` may need.
+  Result<int64_t> save_prefix(std::span<const int32_t> ids, std::vector<uint8_t>& out);
+  /// stoker::load_prefix.
+  Result<int64_t> load_prefix(const SavedPrefix& saved, std::span<const int32_t> token_map);
+  /// PrefixCache::ends, without a salt.
+  Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max) const;
+
   /// In the order in which they are served.
   const std::vector<std::unique_ptr<Sequence>>& running() const { return running_; }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
@@ -110,6 +119,7 @@ class Scheduler {
   bool must_wait_for_another(Sequence& sequence);
   void attach(Sequence& sequence);
   int64_t late_from(const Sequence& sequence) const;
+  int64_t late_from(int64_t num_prompt, int64_t num_tokens) const;
   bool reserve_or_preempt(size_t at, int64_t rows);
   void preempt_last();
   void plan_images_of(Share& share);

@@ -10,6 +10,19 @@
 #include "base/try.h"
 
 namespace stoker::engine {
+namespace {
+
+// What it throws is for who waits: the steps go on.
+void do_errand(Errand& errand) {
+  try {
+    errand.work();
+    errand.done.set_value();
+  } catch (...) {
+    errand.done.set_exception(std::current_exception());
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<StepLoop>> StepLoop::create(const Model& model, int num_threads,
                                                    const EngineLimits& limits) {
@@ -59,6 +72,36 @@ void StepLoop::fail(const Error& error) {
   inbox_->fail(error);
 }
 
+template <class T, class Work>
+Result<T> StepLoop::between_steps(const Work& work) {
+  std::optional<Result<T>> result;
+  try {
+    if (inbox_->run([&] { result.emplace(work(stepper_->scheduler())); }))
+      return *std::move(result);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kResourceExhausted, "out of memory for a saved prefix", ""};
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kInternal, std::string("a saved prefix: ") + error.what(), ""};
+  }
+  return Error{ErrorCode::kCancelled, "the engine has ended", ""};
+}
+
+Result<int64_t> StepLoop::save_prefix(std::span<const int32_t> ids, std::vector<uint8_t>& out) {
+  return between_steps<int64_t>(
+      [&](Scheduler& scheduler) { return scheduler.save_prefix(ids, out); });
+}
+
+Result<int64_t> StepLoop::load_prefix(const SavedPrefix& saved) {
+  return between_steps<int64_t>([&](Scheduler& scheduler) {
+    return scheduler.load_prefix(saved, stepper_->model().token_map());
+  });
+}
+
+Result<std::vector<std::vector<int32_t>>> StepLoop::cached_prefixes(size_t max) {
+  return between_steps<std::vector<std::vector<int32_t>>>(
+      [&](Scheduler& scheduler) { return scheduler.cached_prefixes(max); });
+}
+
 EngineStats StepLoop::stats() const {
   EngineStats stats = stepper_->metrics().read();
   stats.num_waiting += inbox_->num_queued();
@@ -83,7 +126,7 @@ void StepLoop::loop(const std::stop_token& stop) {
     }
   }
   healthy_.store(false);
-  inbox_->close();
+  inbox_->end();
   inbox_->cancel_all();
   (void)take_mail();
   scheduler.count();
@@ -99,6 +142,8 @@ bool StepLoop::take_mail() {
   if (mail_.fault) scheduler.end_all(End::kError, mail_.fault);
   if (mail_.cancel_all) scheduler.end_all(End::kCancelled, std::nullopt);
   if (mail_.reset_cache) scheduler.reset_cache();
+  for (Errand& errand : mail_.errands) do_errand(errand);
+  mail_.errands.clear();
   mail_.arrivals.clear();
   mail_.cancels.clear();
   mail_.cancel_all = mail_.reset_cache = false;

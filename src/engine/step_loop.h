@@ -10,12 +10,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "engine/inbox.h"
 #include "engine/stepper.h"
 #include "engine/token_stream.h"
+#include "kv/saved_prefix.h"
 #include "model/model.h"
 #include "stoker/result.h"
 
@@ -45,6 +47,18 @@ class StepLoop {
   /// by one thread.
   void stop();
   void reset_prefix_cache() { inbox_->reset_cache(); }  ///< before the next step
+
+  // Beginnings of prompts as bytes, from the prefix cache and into it. Between two steps, which
+  // wait meanwhile. Any thread; the caller waits, for the step that runs too. Error: kUnsupported
+  // without a prefix cache, kResourceExhausted, kCancelled after the engine's end.
+  /// Appends what the cache holds of a beginning of ids to `out`; returns its number of tokens:
+  /// stoker::save_prefix, and its error.
+  Result<int64_t> save_prefix(std::span<const int32_t> ids, std::vector<uint8_t>& out);
+  /// stoker::load_prefix, and its error.
+  Result<int64_t> load_prefix(const SavedPrefix& saved);
+  /// The longest beginnings that can be saved, at most `max`, the one last used first.
+  Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max);
+
   bool healthy() const { return healthy_.load(); }
   EngineStats stats() const;
   const KvPlan& plan() const { return stepper_->plan(); }
@@ -54,6 +68,8 @@ class StepLoop {
 
   void loop(const std::stop_token& stop);
   bool take_mail();
+  template <class T, class Work>
+  Result<T> between_steps(const Work& work);
 
   const std::shared_ptr<Inbox> inbox_;
   const std::unique_ptr<Stepper> stepper_;

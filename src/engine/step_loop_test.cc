@@ -329,5 +329,53 @@ TEST_F(EngineTest, AFaultEndsEveryRequestWithItsError) {
   loop->drain(10s);
 }
 
+TEST_F(EngineTest, APrefixIsSavedAndLoadedBetweenSteps) {
+  const TokenRequest request = request_of(4, 300, 5);
+  const auto loop = start(model(), 2, roomy());
+  const auto stream = *submit(*loop, request, {});
+  const auto other = *submit(*loop, request_of(5, 50, 200), {});  // runs meanwhile
+  const Outcome outcome = read_all(*stream);
+  std::vector<uint8_t> bytes;
+  const auto num_tokens = loop->save_prefix(request.prompt, bytes);
+  ASSERT_TRUE(num_tokens) << num_tokens.error().message;
+  EXPECT_EQ(*num_tokens, 256);
+  const auto ends = loop->cached_prefixes(8);
+  ASSERT_TRUE(ends);
+  EXPECT_EQ(ends->front().size(), 256U);
+
+  const auto second = start(model(), 1, roomy());
+  const auto saved = SavedPrefix::read(bytes, model().state_shape(), model().config().vocab_size);
+  ASSERT_TRUE(saved) << saved.error().message;
+  const auto loaded = second->load_prefix(*saved);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(*loaded, 256);
+  EXPECT_EQ(read_all(**submit(*second, request, {})).tokens, outcome.tokens);
+  EXPECT_EQ(second->stats().total_cached_tokens, 256);
+  read_all(*other);
+}
+
+TEST_F(EngineTest, ADrainedEngineSavesAndAnEndedOneSaysSo) {
+  const TokenRequest request = request_of(4, 200, 2);
+  const auto loop = start(model(), 1, roomy());
+  read_all(**submit(*loop, request, {}));
+  loop->drain(100ms);
+  std::vector<uint8_t> bytes;
+  EXPECT_TRUE(loop->save_prefix(request.prompt, bytes));
+  loop->stop();
+  const auto refused = loop->save_prefix(request.prompt, bytes);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kCancelled);
+}
+
+TEST_F(EngineTest, WithoutAPrefixCacheNothingIsSavedOrLoaded) {
+  EngineLimits limits = roomy();
+  limits.prefix_cache = false;
+  const auto loop = start(model(), 1, limits);
+  std::vector<uint8_t> bytes;
+  EXPECT_EQ(loop->save_prefix(std::vector<int32_t>(200, 3), bytes).error().code,
+            ErrorCode::kUnsupported);
+  EXPECT_EQ(loop->cached_prefixes(1).error().code, ErrorCode::kUnsupported);
+}
+
 }  // namespace
 }  // namespace stoker::engine

@@ -59,6 +59,7 @@ class Stepper {
   /// After step() threw: ends whoever ran.
   void fail(const Error& error);
 
+  const Model& model() const { return model_; }
   const KvPlan& plan() const { return store_->plan(); }  ///< any thread
   const Metrics& metrics() const { return metrics_; }    ///< any thread
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -114,20 +115,25 @@ PrefixCache::Match PrefixCache::match(PrefixPath& path, std::span<const int32_t>
   return {static_cast<int64_t>(seen.size()), seen.end() - unused};
 }
 
-PrefixCache::Start PrefixCache::attach(PrefixPath& path, SequenceState& state,
-                                       std::span<const int32_t> tokens, int64_t max_blocks,
-                                       int64_t late_from) {
+int64_t PrefixCache::hold(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks) {
   CHECK(path.nodes.empty(), "a path is attached once");
-  std::vector<BlockId> blocks;
   int32_t parent = parent_of_first(path.root);
   for (int64_t block = 0; block < max_blocks; ++block) {
     const int32_t node = find_block(path, parent, tokens, block);
     if (node == kNone) break;
     use(node);
     path.nodes.push_back(static_cast<NodeId>(node));
-    blocks.push_back(nodes_[static_cast<size_t>(node)].block);
     parent = node;
   }
+  return static_cast<int64_t>(path.nodes.size());
+}
+
+PrefixCache::Start PrefixCache::attach(PrefixPath& path, SequenceState& state,
+                                       std::span<const int32_t> tokens, int64_t max_blocks,
+                                       int64_t late_from) {
+  const int64_t num_blocks = hold(path, tokens, max_blocks);
+  std::vector<BlockId> blocks;
+  for (int64_t i = 0; i < num_blocks; ++i) blocks.push_back(block(path, i));
   state.share(blocks);
   for (auto i = static_cast<int64_t>(blocks.size()); i > 0; --i) {
     const int32_t number = at(path.nodes[static_cast<size_t>(i - 1)]).image;
@@ -156,6 +162,18 @@ void PrefixCache::publish(PrefixPath& path, SequenceState& state, std::span<cons
     use(node);
     state.replace_block(block, nodes_[static_cast<size_t>(node)].block);
   }
+  path.nodes.push_back(static_cast<NodeId>(node));
+}
+
+void PrefixCache::append(PrefixPath& path, std::span<const int32_t> tokens, BlockId block) {
+  const auto index = static_cast<int64_t>(path.nodes.size());
+  const int32_t parent =
+      index == 0 ? parent_of_first(path.root) : static_cast<int32_t>(path.nodes.back());
+  CHECK(find_block(path, parent, tokens, index) == kNone, "a block is in the cache once");
+  const int32_t node =
+      add_node(parent, hash_of(path, tokens, index), ids_of_block(tokens, index), block);
+  ++nodes_[static_cast<size_t>(node)].users;
+  store_.release_block(block);
   path.nodes.push_back(static_cast<NodeId>(node));
 }
 
@@ -258,6 +276,41 @@ void PrefixCache::reset() {
 bool PrefixCache::has_image(const PrefixPath& path, int64_t position, bool whole) const {
   const int32_t number = at(path.nodes[static_cast<size_t>(position / kBlockTokens - 1)]).image;
   return number != kNone && (!whole || view(images_[static_cast<size_t>(number)].units).is_whole());
+}
+
+std::optional<SlotImage> PrefixCache::image(const PrefixPath& path, int64_t position) const {
+  const int32_t number = at(path.nodes[static_cast<size_t>(position / kBlockTokens - 1)]).image;
+  if (number == kNone) return std::nullopt;
+  return view(images_[static_cast<size_t>(number)].units);
+}
+
+std::vector<std::vector<int32_t>> PrefixCache::ends(const std::string& salt, size_t max) const {
+  const auto root = root_of_salt_.find(salt);
+  if (root == root_of_salt_.end()) return {};
+  std::vector<bool> has_more(nodes_.size(), false);  // an image further down
+  for (const Image& image : images_) {
+    int32_t up = nodes_[static_cast<size_t>(image.node)].parent;
+    for (; up >= 0 && !has_more[static_cast<size_t>(up)];
+         up = nodes_[static_cast<size_t>(up)].parent)
+      has_more[static_cast<size_t>(up)] = true;
+  }
+  std::vector<const Image*> last;
+  for (const Image& image : images_) {
+    if (!has_more[static_cast<size_t>(image.node)]) last.push_back(&image);
+  }
+  std::ranges::sort(last, std::greater<>(), &Image::last_use);
+  std::vector<std::vector<int32_t>> all;
+  for (const Image* image : last) {
+    if (all.size() == max) break;
+    std::vector<int32_t> nodes;
+    int32_t up = image->node;
+    for (; up >= 0; up = nodes_[static_cast<size_t>(up)].parent) nodes.push_back(up);
+    if (-2 - up != root->second) continue;
+    std::vector<int32_t>& tokens = all.emplace_back();
+    for (size_t i = nodes.size(); i-- > 0;)
+      tokens.insert(tokens.end(), ids_of(nodes[i]).begin(), ids_of(nodes[i]).end());
+  }
+  return all;
 }
 
 SlotImage PrefixCache::view(const PendingImage& image) const {

@@ -75,6 +75,22 @@ class PrefixCache {
   /// before takes its place in the state. tokens: all of the sequence.
   void publish(PrefixPath& path, SequenceState& state, std::span<const int32_t> tokens);
 
+  /// Makes the first blocks of `tokens` that are in the cache, at most max_blocks, the path's;
+  /// returns how many they are. As attach(), without a state.
+  int64_t hold(PrefixPath& path, std::span<const int32_t> tokens, int64_t max_blocks);
+  /// The path's block number `index`.
+  BlockId block(const PrefixPath& path, int64_t index) const {
+    return at(path.nodes[static_cast<size_t>(index)]).block;
+  }
+  /// The next block of a path that holds all that is cached of `tokens`: full, final, and the
+  /// cache's from now on, with the one reference that the caller had.
+  void append(PrefixPath& path, std::span<const int32_t> tokens, BlockId block);
+  /// The image of the path's node that ends at `position`, if it has one.
+  std::optional<SlotImage> image(const PrefixPath& path, int64_t position) const;
+  /// The tokens before images behind which, on their way through the tree, there are no others: the
+  /// ends of what can be taken up under a salt. At most `max`, the one last used first.
+  std::vector<std::vector<int32_t>> ends(const std::string& salt, size_t max) const;
+
   /// Whether the node of the path that ends at `position` holds an image, whole if that is asked.
   bool has_image(const PrefixPath& path, int64_t position, bool whole) const;
   /// Units for an image, taken from the least valuable images if need be. None: the memory for

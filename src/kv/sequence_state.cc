@@ -38,6 +38,10 @@ void SlotImage::set_draft_from(int64_t position) const {
   *reinterpret_cast<int64_t*>(early_) = position;
 }
 
+int64_t SlotImage::draft_from() const {
+  return *reinterpret_cast<const int64_t*>(early_);
+}
+
 std::optional<SequenceState> SequenceState::create(KvStore& store, int64_t max_blocks) {
   const auto slot = store.take_slot();
   if (!slot) return std::nullopt;

@@ -26,8 +26,9 @@ class SlotImage {
   uint8_t* window_row(int32_t ring, int64_t position) const;
   /// The class of a position in [n - history, n).
   void set_history(int64_t position, int32_t token_class) const;
-  /// With draft rings.
+  /// With draft rings, of which an image that is not whole has no rows.
   void set_draft_from(int64_t position) const;
+  int64_t draft_from() const;
   const uint8_t* early() const { return early_; }
   const uint8_t* late() const { return late_; }
 

@@ -358,6 +358,10 @@ const Replay& Model::replay() const {
   return state_->parts.replay;
 }
 
+std::span<const int32_t> Model::token_map() const {
+  return state_->parts.token_map;
+}
+
 KvShape kv_shape(const ModelConfig& c, const Replay& replay) {
   const int32_t num_rings = c.num_hidden_layers + c.num_nextn_predict_layers;
   KvShape shape{.num_rings = num_rings,

@@ -85,6 +85,8 @@ class Model {
   const ModelConfig& config() const;
   const Replay& replay() const;
   KvShape state_shape() const { return kv_shape(config(), replay()); }
+  /// As it was given; empty without Engram.
+  std::span<const int32_t> token_map() const;
 
   /// Runs every row of the batch, makes the captures, advances each segment's state, and writes the
   /// logits of the rows that are wanted. batch: no state twice; wanted: flat row numbers (segments
