@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,13 @@ class Stream {
   virtual int32_t num_choices() const = 0;
 };
 
+/// The state behind the first tokens of a prompt, as bytes that any engine of the same model and
+/// numeric mode can continue from (docs/formats.md). As private as the tokens, which are in them.
+struct KeptPrefix {
+  std::vector<uint8_t> bytes;
+  int64_t num_tokens = 0;  ///< of the ids that were asked for; a multiple of 128
+};
+
 /// A model that answers requests: the real one, or a scripted one in the server's tests.
 class Engine {
  public:
@@ -169,6 +177,23 @@ class Engine {
 
   /// Forgets all cached prefixes before the next step.
   virtual void reset_prefix_cache() = 0;
+
+  // Prefixes as bytes. Any thread, also while requests run: these wait for the time that the bytes
+  // take to be copied, and the caller for the step that runs. Error of all three: kUnsupported
+  // without a prefix cache, kResourceExhausted, kCancelled after the engine's end.
+  /// What the prefix cache holds of a beginning of `ids` without a salt. No answer depends on it.
+  /// Errors: kNotFound where it holds no place to begin at, those of submit for ids.
+  virtual Result<KeptPrefix> save_prefix(const std::vector<int32_t>& ids);
+  /// Puts what save_prefix gave into the prefix cache: the next request that begins with these
+  /// tokens, without a salt, goes on from there, with the bits that it would have had. Returns the
+  /// number of tokens. The bytes are looked at from end to end first. Errors: kCorruptData;
+  /// kInvalidArgument for another model, numeric mode or longer context, naming which;
+  /// kUnsupported for another version, or another bounded replay that cannot begin there;
+  /// kResourceExhausted where the memory for state has no room. Then nothing has changed.
+  virtual Result<int64_t> load_prefix(std::span<const uint8_t> bytes);
+  /// The longest prefixes without a salt that save_prefix can give now, at most `max`, the one last
+  /// used first.
+  virtual Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max);
 
   /// Whether steps are being taken when there is work: false after a fault that ended the engine
   /// thread, or found its weights damaged.

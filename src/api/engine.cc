@@ -10,6 +10,7 @@
 
 #include "api/loaded_model.h"
 #include "api/plans.h"
+#include "api/prefix_bytes.h"
 #include "api/receipt.h"
 #include "api/resolve.h"
 #include "api/structure.h"
@@ -141,6 +142,35 @@ class LocalEngine final : public Engine {
 
   EngineStats stats() const override { return loop_->stats(); }
   void reset_prefix_cache() override { loop_->reset_prefix_cache(); }
+
+  Result<KeptPrefix> save_prefix(const std::vector<int32_t>& ids) override {
+    if (auto checked = model_->check_ids(ids, "ids"); !checked) return std::move(checked).error();
+    KeptPrefix kept;
+    begin_prefix(kept.bytes);
+    TRY_ASSIGN(kept.num_tokens, loop_->save_prefix(ids, kept.bytes));
+    seal_prefix(kept.bytes, model_->info());
+    return kept;
+  }
+
+  Result<int64_t> load_prefix(std::span<const uint8_t> bytes) override {
+    const ModelInfo& info = model_->info();
+    TRY_ASSIGN(const Bytes state, open_prefix(bytes, info));
+    TRY_ASSIGN(const SavedPrefix saved,
+               SavedPrefix::read(state, model_->model().state_shape(), info.vocab_size));
+    const auto num_tokens = static_cast<int64_t>(saved.ids().size());
+    if (num_tokens > info.max_context_tokens) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "saved prefix: expected at most " + std::to_string(info.max_context_tokens) +
+                       " tokens, the context, found " + std::to_string(num_tokens),
+                   ""};
+    }
+    return loop_->load_prefix(saved);
+  }
+
+  Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max) override {
+    return loop_->cached_prefixes(max);
+  }
+
   bool healthy() const override { return loop_->healthy(); }
   void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 
@@ -290,6 +320,26 @@ Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<const LoadedModel> 
     log_loaded(options.log, *loaded, loop->plan(), num_threads, plan.source, limits.drafts);
   return std::unique_ptr<Engine>(
       std::make_unique<LocalEngine>(std::move(loaded), std::move(loop), options));
+}
+
+namespace {
+
+Error keeps_no_prefix() {
+  return {ErrorCode::kUnsupported, "expected an engine with a prefix cache, found none", ""};
+}
+
+}  // namespace
+
+Result<KeptPrefix> Engine::save_prefix(const std::vector<int32_t>& /*ids*/) {
+  return keeps_no_prefix();
+}
+
+Result<int64_t> Engine::load_prefix(std::span<const uint8_t> /*bytes*/) {
+  return keeps_no_prefix();
+}
+
+Result<std::vector<std::vector<int32_t>>> Engine::cached_prefixes(size_t /*max*/) {
+  return keeps_no_prefix();
 }
 
 const char* to_string(FinishReason reason) {

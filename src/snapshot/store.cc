@@ -105,6 +105,20 @@ Found Store::find(const std::string& kind, const Digest& key) const {
   return {*std::move(section), ""};
 }
 
+Result<std::vector<Section>> Store::all(const std::string& kind) const {
+  if (auto checked = check_kind(kind); !checked) return std::move(checked).error();
+  TRY_ASSIGN(const std::vector<std::string> names, folders_->keys.names());
+  std::vector<Section> sections;
+  for (const std::string& name : names) {
+    if (name.size() != kind.size() + 1 + Digest::kHexDigits || !name.starts_with(kind)) continue;
+    const std::optional<Digest> key = Digest::from_hex(name.substr(kind.size() + 1));
+    if (!key) continue;
+    if (Found found = find(kind, *key); found.section)
+      sections.push_back(*std::move(found.section));
+  }
+  return sections;
+}
+
 Result<KeyLock> Store::lock(const std::string& kind, const Digest& key,
                             const WaitSink& wait) const {
   if (auto checked = check_kind(kind); !checked) return std::move(checked).error();
@@ -144,7 +158,13 @@ Result<void> Store::remove(const Section& section) const {
   if (auto checked = check_writable(); !checked) return checked;
   auto removed = folders_->keys.remove_file(key_name(section.kind, section.key));
   if (removed) removed = folders_->keys.sync();
-  if (removed) removed = folders_->objects.remove_file(section.object());
+  return removed ? remove_object(section) : removed;
+}
+
+Result<void> Store::remove_object(const Section& section) const {
+  if (auto checked = check_section(section); !checked) return checked;
+  if (auto checked = check_writable(); !checked) return checked;
+  auto removed = folders_->objects.remove_file(section.object());
   if (removed) removed = folders_->objects.remove_file(table_name(section));
   if (removed) removed = folders_->objects.sync();
   return removed;

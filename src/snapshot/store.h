@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "snapshot/object.h"
 #include "snapshot/object_writer.h"
@@ -41,6 +42,10 @@ class Store {
   /// What is known of the object of a key. A key file that cannot be believed counts as none.
   Found find(const std::string& kind, const Digest& key) const;
 
+  /// Every object of a kind that is found under a key, in no order. Key files that cannot be
+  /// believed are left out. Error: kIo.
+  Result<std::vector<Section>> all(const std::string& kind) const;
+
   /// Maps an object and checks its table, and not yet its bytes: see Object::verify. Errors:
   /// kInvalidArgument, kNotFound, kIo, kCorruptData.
   Result<Object> map(const Section& section) const {
@@ -69,6 +74,9 @@ class Store {
 
   /// Forgets a damaged object: its key, then its files. Mappings of it stay. Errors: kIo.
   Result<void> remove(const Section& section) const;
+
+  /// Removes the files of an object that another one has replaced under its key. Errors: kIo.
+  Result<void> remove_object(const Section& section) const;
 
   /// Removes the work of processes that ended before they published it. Returns how many there
   /// were.
