@@ -11,6 +11,8 @@
 #include "json_text.h"
 #include "line_editor.h"
 #include "output.h"
+#include "stoker/session.h"
+#include "texts.h"
 
 namespace stoker {
 namespace {
@@ -18,7 +20,8 @@ namespace {
 constexpr const char* kChatExamples =
     "  stoker chat demo\n"
     "  stoker chat demo --system 'Answer in one word.'\n"
-    "  echo 'What is the capital of France?' | stoker chat demo\n";
+    "  echo 'What is the capital of France?' | stoker chat demo\n"
+    "  printf '/load trip\\nAnd where next?\\n/keep trip\\n' | stoker chat demo\n";
 
 constexpr const char* kCommandHelp =
     "/system TEXT  what the model should know beforehand; without a text: nothing\n"
@@ -26,6 +29,10 @@ constexpr const char* kCommandHelp =
     "/think off    answer at once\n"
     "/reset        forget the conversation\n"
     "/save FILE    write the conversation as JSON, the body of a chat completion\n"
+    "/keep NAME    keep it in your store, with what the model has read of it\n"
+    "/load NAME    go on with a kept one, without reading it again\n"
+    "/kept         list them\n"
+    "/forget NAME  remove one\n"
     "/quit         leave; so does Ctrl-D\n"
     "Everything else is said to the model; a line that starts with a space, too. Ctrl-C stops an "
     "answer.\n";
@@ -60,6 +67,7 @@ class Conversation {
   int failure() const { return failure_; }
 
  private:
+  bool handle_kept(const std::string& command, const std::string& value);
   void say(const std::string& text);
   void answer(Stream& stream);
   void keep(Message reply, const Finish& finish);
@@ -67,6 +75,11 @@ class Conversation {
   void set_thinking(const std::string& value);
   void reset();
   void save(const std::string& path);
+  void keep_as(const std::string& name);
+  void load(const std::string& name);
+  void list_kept();
+  void forget(const std::string& name);
+  const std::string& store() const { return options_.generation.weights.store; }
   std::vector<Message> all_messages() const;
   void fail(const Error& error);
 
@@ -99,11 +112,28 @@ bool Conversation::handle(const std::string& line) {
     reset();
   } else if (command == "/save") {
     save(value);
-  } else {
+  } else if (!handle_kept(command, value)) {
     fail({ErrorCode::kInvalidArgument,
-          "expected /system, /think, /reset, /save, /quit or /help, found '" + command +
-              "' (a line that starts with a space is said to the model)",
+          "expected /system, /think, /reset, /save, /keep, /load, /kept, /forget, /quit or /help, "
+          "found '" +
+              command + "' (a line that starts with a space is said to the model)",
           ""});
+  }
+  return true;
+}
+
+/// The commands about kept conversations. False: it is none of them.
+bool Conversation::handle_kept(const std::string& command, const std::string& value) {
+  if (command == "/keep") {
+    keep_as(value);
+  } else if (command == "/load") {
+    load(value);
+  } else if (command == "/kept") {
+    list_kept();
+  } else if (command == "/forget") {
+    forget(value);
+  } else {
+    return false;
   }
   return true;
 }
@@ -205,6 +235,52 @@ void Conversation::save(const std::string& path) {
   std::fprintf(stderr, "(%zu messages in %s)\n", messages.size(), path.c_str());
 }
 
+void Conversation::keep_as(const std::string& name) {
+  const auto kept = keep_session(engine_, {name, all_messages(), thinking_, effort_}, store());
+  if (!kept) return fail(kept.error().with("/keep"));
+  std::fprintf(stderr, "(kept: %lld messages and %lld tokens in %s)\n",
+               static_cast<long long>(kept->num_messages), static_cast<long long>(kept->num_tokens),
+               size_text(kept->num_bytes).c_str());
+}
+
+void Conversation::load(const std::string& name) {
+  auto loaded = load_session(engine_, name, store());
+  if (!loaded) return fail(loaded.error().with("/load"));
+  if (loaded->why_not) {
+    std::fprintf(stderr, "(the messages alone, which are read again: %s)\n",
+                 loaded->why_not->message.c_str());
+  }
+  Session& session = loaded->session;
+  system_.reset();
+  if (!session.messages.empty() && session.messages.front().role == "system") {
+    system_ = std::move(session.messages.front());
+    session.messages.erase(session.messages.begin());
+  }
+  messages_ = std::move(session.messages);
+  thinking_ = std::move(session.thinking);
+  effort_ = std::move(session.reasoning_effort);
+  std::fprintf(stderr, "(loaded: %zu messages and %lld tokens)\n", all_messages().size(),
+               static_cast<long long>(loaded->num_tokens));
+}
+
+void Conversation::list_kept() {
+  const auto kept = kept_sessions(engine_, store());
+  if (!kept) return fail(kept.error().with("/kept"));
+  for (const KeptSession& session : *kept) {
+    std::fprintf(stderr, "%-20s %lld messages, %lld tokens, %s%s\n", session.name.c_str(),
+                 static_cast<long long>(session.num_messages),
+                 static_cast<long long>(session.num_tokens), size_text(session.num_bytes).c_str(),
+                 session.is_of_model ? "" : (", of another model: " + session.model).c_str());
+  }
+  if (kept->empty()) std::fputs("(none)\n", stderr);
+}
+
+void Conversation::forget(const std::string& name) {
+  const auto forgotten = forget_session(engine_, name, store());
+  if (!forgotten) return fail(forgotten.error().with("/forget"));
+  std::fprintf(stderr, "(forgot %s)\n", name.c_str());
+}
+
 std::vector<Message> Conversation::all_messages() const {
   std::vector<Message> all;
   if (system_) all.push_back(*system_);
@@ -242,8 +318,11 @@ int converse(Engine& engine, const ChatOptions& options) {
 
 int chat_command(const Arguments& arguments) {
   ChatOptions options;
-  OptionParser parser("chat", "A conversation: what you type is answered, with all of it in mind.",
-                      kChatExamples);
+  OptionParser parser(
+      "chat",
+      "A conversation: what you type is answered, with all of it in mind. Lines that begin "
+      "with / are commands: /keep NAME and /load NAME take it up another day, /help lists all.",
+      kChatExamples);
   parser.positional("MODEL", &options.model, kModelHelp);
   parser.option("--system", "TEXT", &options.system, "What the model should know beforehand");
   add_generation_options(parser, &options.generation);

@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -281,6 +282,30 @@ def test_chat_says_when_the_context_is_full():
     assert "/reset" in done.stderr and "4096" in done.stderr
     answers = done.stdout.splitlines()
     assert len(answers) == 2 and answers[0] == answers[1]
+
+
+def test_a_kept_conversation_goes_on(tmp_path):
+    system = "/think off\n/system " + "Be brief and kind. " * 40 + "\n"
+    chat = ("chat", "demo", "--temperature", "0", "--store", str(tmp_path / "store"))
+    whole = run(*chat, stdin=f"{system}{QUESTION}\nAnd of Spain?\n")
+    first = run(*chat, stdin=f"{system}{QUESTION}\n/keep trip.1\n/kept\n")
+    kept = re.search(r"\(kept: 3 messages and (\d+) tokens", first.stderr)
+    assert int(kept[1]) >= 128 and re.search(r"^trip\.1 +3 messages", first.stderr, re.MULTILINE)
+    second = run(*chat, "--threads", "3", stdin="/load trip.1\nAnd of Spain?\n/keep trip.1\n")
+    assert f"(loaded: 3 messages and {kept[1]} tokens)" in second.stderr and "(kept: 5 messages" in second.stderr
+    assert (whole.returncode, first.returncode, second.returncode) == (0, 0, 0)
+    assert first.stdout + second.stdout == whole.stdout
+
+    (session,) = [path for path in (tmp_path / "store/objects").glob("session-*") if path.suffix != ".table"]
+    assert session.stat().st_mode & 0o777 == 0o400
+    session.chmod(0o600)
+    session.write_bytes(session.read_bytes()[:-1] + b"?")
+    session.chmod(0o400)
+    damaged = run(*chat, stdin="/load trip.1\n")
+    assert damaged.returncode == 3 and "in chunk 0" in damaged.stderr
+    done = run(*chat, stdin="/forget trip.1\n/load trip.1\n/keep Trip\n/load\n")
+    assert done.returncode == 2 and "(forgot trip.1)" in done.stderr and "no session 'trip.1'" in done.stderr
+    assert done.stderr.count("expected a name of 1 to 64 of a-z") == 2
 
 
 def test_saved_messages_can_be_sent(server, tmp_path):
