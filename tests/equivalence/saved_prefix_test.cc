@@ -15,7 +15,7 @@ namespace {
 
 using engine::TokenRequest;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef STOKER_SANITIZED
 constexpr bool kFewSaved = true;
 #else
 constexpr bool kFewSaved = false;
