@@ -9,13 +9,16 @@
 #include <utility>
 
 #include "base/try.h"
+#include "snapshot/arrival.h"
 
 namespace stoker::snapshot {
 namespace {
 
 constexpr std::string_view kTableSuffix = ".table";
-// Kept conversations are their user's; the others are a few hundred bytes that cost time.
-constexpr std::string_view kKindsThatStay[] = {"session", "plans", "fingerprint"};
+// Kept conversations are their user's.
+constexpr std::string_view kKindThatStays = "session";
+// A few hundred bytes that cost time, as long as they are found under a key.
+constexpr std::string_view kNotes[] = {"plans", "fingerprint"};
 
 // "<kind>-<digest>" of a file in objects/, a table or not; none for what the store never makes.
 std::optional<Section> section_of_file(std::string_view name) {
@@ -55,7 +58,9 @@ class Collector {
 
   Result<Collected> run() {
     TRY_ASSIGN(const UseLock changes, snapshots_.change(Sharing::kAlone));
-    if (!options_.dry_run) out_.num_leftovers = store_.remove_leftovers();
+    if (!options_.dry_run) {
+      out_.num_leftovers = store_.remove_leftovers() + remove_left_arrivals(store_.folders());
+    }
     if (auto read = read_manifests(); !read) return std::move(read).error();
     if (auto read = read_objects(); !read) return std::move(read).error();
     if (auto dropped = drop_orphans(); !dropped) return std::move(dropped).error();
@@ -117,13 +122,28 @@ class Collector {
     return {};
   }
 
+  // Objects that are notes and have a key.
+  Result<std::set<std::string>> notes_with_keys() const {
+    const Folder& keys = store_.folders().keys;
+    TRY_ASSIGN(const std::vector<std::string> names, keys.names());
+    std::set<std::string> notes;
+    for (const std::string& name : names) {
+      const auto named = section_of_file(name);
+      if (!named || std::ranges::find(kNotes, named->kind) == std::end(kNotes)) continue;
+      const auto text = keys.read_file(name, kMaxKeyFileBytes);
+      const auto section = text ? parse_key_file(*text) : text.error();
+      if (section) notes.insert(section->object());
+    }
+    return notes;
+  }
+
   // Objects of no snapshot, the longest unused first.
   Result<void> drop_orphans() {
+    TRY_ASSIGN(const std::set<std::string> notes, notes_with_keys());
     std::vector<std::pair<int64_t, std::string>> orphans;
     for (const auto& [name, bytes] : objects_) {
-      const auto kind = section_of_file(name)->kind;
-      if (num_users_.contains(name) ||
-          std::ranges::find(kKindsThatStay, kind) != std::end(kKindsThatStay))
+      if (num_users_.contains(name) || notes.contains(name) ||
+          section_of_file(name)->kind == kKindThatStays)
         continue;
       orphans.emplace_back(facts_of(store_.folders().objects, name).used_ns, name);
     }

@@ -107,8 +107,12 @@ Result<void> Snapshots::publish(const Manifest& manifest, const std::string& sig
   if (!signature.empty()) {
     if (auto placed = place(folders, work, signature_name(id), signature); !placed) return placed;
   }
-  if (!read(id)) {
-    auto placed = place(folders, work, manifest_name(id), manifest_text(manifest));
+  // The same snapshot that was made at another time has another text, which is not what was signed.
+  const std::string text_to_be = manifest_text(manifest);
+  const auto there = text(id);
+  const bool is_signed_text = signature.empty() || (there && *there == text_to_be);
+  if (!read(id) || !is_signed_text) {
+    auto placed = place(folders, work, manifest_name(id), text_to_be);
     if (!placed) return placed;
   }
   return folders.snapshots.sync();
