@@ -7,13 +7,13 @@ include(CMakePackageConfigHelpers)
 # One archive of all rooms behind the door. (The server is the program's, not the library's.)
 add_library(libstoker STATIC)
 set_target_properties(libstoker PROPERTIES OUTPUT_NAME stoker EXPORT_NAME stoker LINKER_LANGUAGE CXX)
-foreach(room base tensor kernels checkpoint tokenizer chat kv model sampling speculative grammar snapshot engine api)
+foreach(room base tensor kernels checkpoint tokenizer chat kv model sampling speculative grammar snapshot catalogue engine api)
   target_sources(libstoker PRIVATE $<TARGET_OBJECTS:stoker_${room}>)
 endforeach()
 target_compile_features(libstoker INTERFACE cxx_std_20)
 target_include_directories(libstoker INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(libstoker INTERFACE Threads::Threads utf8proc)
+target_link_libraries(libstoker INTERFACE Threads::Threads utf8proc ssl crypto)
 add_library(stoker::stoker ALIAS libstoker)  # the name that it has once it is installed
 
 install(TARGETS libstoker EXPORT stoker ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
