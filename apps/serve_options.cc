@@ -219,6 +219,13 @@ std::optional<int> read_up_options(const Arguments& arguments, UpOptions* option
                     "beginning of a snapshot's id");
   parser.flag("--or-cold", &options->or_cold,
               "Where no snapshot fits, start from the checkpoint, and make one");
+  if (const char* const catalogue = std::getenv("STOKER_CATALOGUE")) options->catalogue = catalogue;
+  parser.option("--catalogue", "SOURCE", &options->catalogue,
+                "Where no snapshot fits, pull one from this folder or http(s)://, as stoker "
+                "snapshot pull does [$STOKER_CATALOGUE]");
+  parser.option("--require-signature", "PUB.pem", &options->require_signature,
+                "Only a snapshot signed by this Ed25519 public key; every byte is held against the "
+                "SHA-256 of its manifest");
   parser.flag("--json", &options->json,
               "Tell the time of each stage on standard output, as one line of JSON");
   parser.flag("--detach", &options->detach,

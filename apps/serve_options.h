@@ -22,10 +22,12 @@ struct ServeOptions {
 /// What `stoker up` takes beside: serve.model is a name here.
 struct UpOptions {
   ServeOptions serve;
-  bool or_cold = false;  ///< where nothing fits, from the checkpoint; and makes a snapshot
-  bool json = false;     ///< tells the times of the stages on standard output
-  bool detach = false;   ///< goes on without the terminal once it is ready
-  std::string log = {};  ///< then; empty: a file beside what `stoker ps` reads
+  bool or_cold = false;        ///< where nothing fits, from the checkpoint; and makes a snapshot
+  std::string catalogue = {};  ///< pulls from there what is not here; empty: nowhere
+  std::string require_signature = {};  ///< as SnapshotOptions
+  bool json = false;                   ///< tells the times of the stages on standard output
+  bool detach = false;                 ///< goes on without the terminal once it is ready
+  std::string log = {};                ///< then; empty: a file beside what `stoker ps` reads
 };
 
 /// Reads the arguments, a file of options among them, and keys of the environment. Null: go on.

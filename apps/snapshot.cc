@@ -8,45 +8,17 @@
 #include "commands.h"
 #include "common.h"
 #include "json_text.h"
-#include "loading.h"
 #include "output.h"
+#include "snapshot_verbs.h"
 #include "texts.h"
 
 namespace stoker {
-namespace {
-
 int report_snapshot(const Error& error) {
   report(error);
   return snapshot_exit_code(error);
 }
 
-/// The options that all verbs share, and progress on standard error.
-class VerbOptions {
- public:
-  VerbOptions() {
-    how.engine.log = log_warning;
-    how.engine.progress = [this](const Progress& now) { progress_.update(now); };
-  }
-
-  void declare(OptionParser& parser) {
-    add_store_option(parser, &how.engine.weights.store);
-    add_threads_option(parser, &how.engine.num_threads);
-  }
-
-  void declare_replay(OptionParser& parser) {
-    parser.choice(
-        "--bounded-replay", {"off", "exact", "compact"},
-        [this](size_t mode) { how.engine.bounded_replay = static_cast<BoundedReplay>(mode); },
-        "As of the engine; compact has other bits [exact]");
-  }
-
-  SnapshotOptions how;
-
- private:
-  LoadingProgress progress_;
-};
-
-int tell(const std::string& text) {
+int tell_snapshot(const std::string& text) {
   Output out;
   out.write(text);
   const Result<void> written = out.result();
@@ -56,6 +28,31 @@ int tell(const std::string& text) {
 std::string created_text(const SnapshotInfo& info) {
   return info.id + "  " + info.model_name + "  " + size_text(info.num_bytes) + "  " + info.created;
 }
+
+VerbOptions::VerbOptions() {
+  how.engine.log = log_warning;
+  how.engine.progress = [this](const Progress& now) { progress_.update(now); };
+}
+
+void VerbOptions::declare(OptionParser& parser) {
+  add_store_option(parser, &how.engine.weights.store);
+  add_threads_option(parser, &how.engine.num_threads);
+}
+
+void VerbOptions::declare_signature(OptionParser& parser) {
+  parser.option("--require-signature", "PUB.pem", &how.require_signature,
+                "Only with a signature by this Ed25519 public key; then every byte is held against "
+                "the SHA-256 of the manifest");
+}
+
+void VerbOptions::declare_replay(OptionParser& parser) {
+  parser.choice(
+      "--bounded-replay", {"off", "exact", "compact"},
+      [this](size_t mode) { how.engine.bounded_replay = static_cast<BoundedReplay>(mode); },
+      "As of the engine; compact has other bits [exact]");
+}
+
+namespace {
 
 // A snapshot that cannot come back is none.
 int check_new(const SnapshotInfo& made, const SnapshotOptions& how) {
@@ -80,6 +77,8 @@ int create_verb(const Arguments& arguments) {
   parser.positional("MODEL", &model, kModelHelp);
   parser.option("--name", "NAME", &options.how.name,
                 "As which it is served and found [the last part of its path]");
+  parser.option("--sign", "KEY.pem", &options.how.sign_key,
+                "Sign it with this Ed25519 private key, with the SHA-256 of all that it holds");
   options.declare(parser);
   options.declare_replay(parser);
   if (const auto code = parser.parse(arguments)) return *code;
@@ -87,7 +86,7 @@ int create_verb(const Arguments& arguments) {
   const auto made = create_snapshot(model, options.how);
   if (!made) return report_snapshot(made.error());
   if (const int code = check_new(*made, options.how); code != 0) return code;
-  return tell(created_text(*made) + "\n");
+  return tell_snapshot(created_text(*made) + "\n");
 }
 
 std::string list_line(const SnapshotCandidate& candidate, bool with_reason) {
@@ -137,6 +136,7 @@ int list_verb(const Arguments& arguments) {
   parser.option("--for", "NAME", &name, "Only those that `stoker up NAME` looks at");
   parser.flag("--why", &why, "Say why one does not fit here");
   parser.flag("--json", &json, "A line of JSON for each");
+  options.declare_signature(parser);
   options.declare(parser);
   options.declare_replay(parser);
   if (const auto code = parser.parse(arguments)) return *code;
@@ -146,7 +146,7 @@ int list_verb(const Arguments& arguments) {
   for (const SnapshotCandidate& candidate : *found)
     text += json ? candidate_json(candidate) + "\n" : list_line(candidate, why);
   if (found->empty()) std::fprintf(stderr, "stoker: no snapshots\n");
-  return tell(text);
+  return tell_snapshot(text);
 }
 
 int verify_verb(const Arguments& arguments) {
@@ -155,11 +155,12 @@ int verify_verb(const Arguments& arguments) {
   OptionParser parser("snapshot verify", "Holds every byte of a snapshot against its digests.",
                       "  stoker snapshot verify 3f9a\n");
   parser.positional("ID", &id, "the beginning of its id");
+  options.declare_signature(parser);
   options.declare(parser);
   if (const auto code = parser.parse(arguments)) return *code;
   const auto verified = verify_snapshot(id, options.how);
   if (!verified) return report_snapshot(verified.error());
-  return tell("undamaged: " + created_text(*verified) + "\n");
+  return tell_snapshot("undamaged: " + created_text(*verified) + "\n");
 }
 
 int canary_verb(const Arguments& arguments) {
@@ -171,12 +172,13 @@ int canary_verb(const Arguments& arguments) {
                       "  stoker snapshot canary 3f9a\n");
   parser.positional("ID", &id, "the beginning of its id, or a name as `stoker up` takes it");
   options.how.engine.weights.verify = Verify::kFull;
+  options.declare_signature(parser);
   options.declare(parser);
   options.declare_replay(parser);
   if (const auto code = parser.parse(arguments)) return *code;
   const auto up = bring_up(id, options.how);
   if (!up) return report_snapshot(up.error());
-  return tell("the same answers: " + created_text(up->snapshot) + "\n");
+  return tell_snapshot("the same answers: " + created_text(up->snapshot) + "\n");
 }
 
 int pin_verb(const Arguments& arguments) {
@@ -235,7 +237,7 @@ int gc_verb(const Arguments& arguments) {
   for (const std::string& what : done->damaged) text += "damaged " + what + "\n";
   text += std::string(options.dry_run ? "would free " : "freed ") + size_text(done->num_bytes) +
           ", left " + size_text(done->num_bytes_left) + "\n";
-  return tell(text);
+  return tell_snapshot(text);
 }
 
 struct Verb {
@@ -251,6 +253,11 @@ constexpr Verb kVerbs[] = {
     {"canary", "bring one up and compare its answers", canary_verb},
     {"pin", "keep one's weights in memory", pin_verb},
     {"remove", "forget one", remove_verb},
+    {"diff", "what differs between two", diff_verb},
+    {"export", "write one as a stream", export_verb},
+    {"import", "take such a stream into the store", import_verb},
+    {"push", "put one into a catalogue", push_verb},
+    {"pull", "bring one from a catalogue", pull_verb},
     {"gc", "take away what nothing needs", gc_verb},
 };
 

@@ -9,6 +9,7 @@
 #include "loading.h"
 #include "serving.h"
 #include "stoker/snapshot.h"
+#include "stoker/snapshot_travel.h"
 #include "texts.h"
 
 namespace stoker {
@@ -68,11 +69,34 @@ Opened from_snapshot(const std::string& name, const SnapshotOptions& how, bool a
   return {std::move(up->engine), 0, up->snapshot.id};
 }
 
+bool has_one_that_fits(const UpOptions& options, const SnapshotOptions& how) {
+  const auto found = list_snapshots(options.serve.model, how);
+  // What is wrong with the store is told by who brings up.
+  return !found || (!found->empty() && !found->front().passed_over);
+}
+
+// The name of a model; of a directory its last part, as it is served under.
+std::string listed_name(std::string name) {
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name.substr(name.rfind('/') + 1);
+}
+
+// Where nothing fits, brings a snapshot from the catalogue. Returns 0, or the exit code of what was
+// said.
+int pull_if_none(const UpOptions& options, const SnapshotOptions& how) {
+  if (has_one_that_fits(options, how)) return 0;
+  std::fprintf(stderr, "stoker: no snapshot of %s fits here; looking in %s\n",
+               options.serve.model.c_str(), options.catalogue.c_str());
+  const auto pulled = pull_snapshot(listed_name(options.serve.model), options.catalogue, how);
+  if (pulled) return 0;
+  report(pulled.error());
+  return snapshot_exit_code(pulled.error());
+}
+
 // Where nothing fits, makes a snapshot from the checkpoint, and the engine comes up from that.
 // Returns 0, or the exit code of what was said.
 int make_if_none(const UpOptions& options, const SnapshotOptions& how) {
-  const auto found = list_snapshots(options.serve.model, how);
-  if (!found || (!found->empty() && !found->front().passed_over)) return 0;
+  if (has_one_that_fits(options, how)) return 0;
   std::fprintf(stderr, "stoker: no snapshot of %s fits here; making one\n",
                options.serve.model.c_str());
   const auto made = create_snapshot(options.serve.model, how);
@@ -90,6 +114,11 @@ int run_up(const UpOptions& options, const std::function<void()>& ready) {
     };
     SnapshotOptions how;
     how.engine = std::move(engine);
+    how.require_signature = options.require_signature;
+    if (!options.catalogue.empty()) {
+      const int code = pull_if_none(options, how);
+      if (code != 0 && !options.or_cold) return {nullptr, code};
+    }
     if (options.or_cold) {
       if (const int code = make_if_none(options, how); code != 0) return {nullptr, code};
     }

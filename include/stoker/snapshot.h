@@ -43,6 +43,11 @@ struct SnapshotOptions {
   EngineOptions engine = {};
   std::string name = {};  ///< as which the model is served; empty: the name of its folder
   std::chrono::milliseconds canary_limit{60'000};
+  /// Of create_snapshot: a PEM file with the Ed25519 private key that signs it; empty: unsigned.
+  std::string sign_key = {};
+  /// Of all that read: a PEM file with the public key whose signature a snapshot must have, and
+  /// then every byte is held against the SHA-256 of its manifest; empty: any will do.
+  std::string require_signature = {};
 };
 
 /// Packs a model into the store, or finds it there; with the plans of this machine, and a canary.

@@ -7,9 +7,11 @@
 #include "api/loaded_model.h"
 #include "api/plans.h"
 #include "api/snapshot_parts.h"
+#include "api/snapshot_travel.h"
 #include "api/snapshots.h"
 #include "base/machine.h"
 #include "base/try.h"
+#include "catalogue/signature.h"
 #include "model/packed_weights.h"
 #include "stoker/version.h"
 
@@ -86,11 +88,24 @@ Manifest manifest_of(const LoadedModel& loaded, const SnapshotOptions& options,
   return m;
 }
 
+// The signature that was asked for, over a manifest with the SHA-256 of each section; "" for none.
+Result<std::string> sign(const Store& store, Manifest& manifest, const SnapshotOptions& options,
+                         int num_threads) {
+  if (options.sign_key.empty()) return std::string();
+  auto added = catalogue::add_sha256(store, manifest, num_threads,
+                                     progress_of(options, "signing", manifest.bytes()));
+  if (!added) return std::move(added).error();
+  return catalogue::sign_text(options.sign_key, manifest_text(manifest));
+}
+
 }  // namespace
 
 Result<SnapshotInfo> create_snapshot(const std::string& model, const SnapshotOptions& options) {
   SnapshotOptions how = options;
   how.engine.weights.pack = true;
+  if (!how.sign_key.empty()) {  // a key that cannot be used is told before the work
+    TRY_ASSIGN([[maybe_unused]] const std::string tried, catalogue::sign_text(how.sign_key, ""));
+  }
   how.engine.weights.verify = Verify::kFull;  // what is named in a manifest was read whole
   TRY_ASSIGN(const Store store, open_store(how.engine.weights.store));
   how.engine.weights.store = store.dir();
@@ -106,9 +121,11 @@ Result<SnapshotInfo> create_snapshot(const std::string& model, const SnapshotOpt
   TRY_ASSIGN(Section canary, put_canary(store, loaded, how));
   TRY_ASSIGN(std::vector<Section> sections, put_sections(store, *loaded, load));
   sections.push_back(std::move(canary));
-  const Manifest manifest = manifest_of(*loaded, how, std::move(sections));
-  if (auto published = snapshots.publish(manifest); !published) return std::move(published).error();
-  return info_of(manifest, false);
+  Manifest manifest = manifest_of(*loaded, how, std::move(sections));
+  TRY_ASSIGN(const std::string signature, sign(store, manifest, how, load.num_threads));
+  if (auto published = snapshots.publish(manifest, signature); !published)
+    return std::move(published).error();
+  return info_of(manifest, !signature.empty());
 }
 
 }  // namespace stoker

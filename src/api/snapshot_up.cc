@@ -140,6 +140,10 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
     TRY_ASSIGN(snapshot::UseLock taken, lock_in_use(store, manifest));
     lock.emplace(std::move(taken));
   }
+  if (!options.require_signature.empty()) {
+    if (auto good = verify_signed(store, manifest, options); !good) return std::move(good).error();
+    stages.end("sha256");
+  }
   TRY_ASSIGN(const LoadOptions load, load_options(options.engine));
   TRY_ASSIGN(const auto canary, text_part(store, manifest, kCanaryPart, kMaxCanaryBytes));
   if (!canary) return Error{ErrorCode::kCorruptData, "expected a section canary, found none", ""};
@@ -171,7 +175,9 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
 Result<BroughtUp> bring_up(const std::string& name, const SnapshotOptions& options) {
   Stages stages;
   TRY_ASSIGN(Store store, open_store(options.engine.weights.store));
-  TRY_ASSIGN(const std::vector<Candidate> candidates, find_candidates(store, name, options.engine));
+  TRY_ASSIGN(std::vector<Candidate> candidates, find_candidates(store, name, options.engine));
+  if (auto checked = pass_over_unsigned(store, options, candidates); !checked)
+    return std::move(checked).error();
   if (candidates.empty() || candidates.front().told.passed_over)
     return nothing_fits(store, name, candidates);
   stages.end("select");
@@ -186,6 +192,7 @@ Result<SnapshotInfo> verify_snapshot(const std::string& id, const SnapshotOption
   const Snapshots snapshots(store);
   TRY_ASSIGN(const snapshot::Digest whole, snapshots.id_of(id));
   TRY_ASSIGN(const Manifest manifest, snapshots.read(whole));
+  if (auto good = verify_signed(store, manifest, options); !good) return std::move(good).error();
   std::vector<Object> objects;
   for (const snapshot::Section& section : manifest.sections) {
     TRY_ASSIGN(Object object, store.map(section));

@@ -53,26 +53,6 @@ const char* numeric_mode_of(const EngineOptions& options) {
   return options.bounded_replay == BoundedReplay::kCompact ? kCompactMode : kReferenceMode;
 }
 
-// Why an engine of this build, this host and these options cannot be the one that was saved; empty
-// if it can.
-std::string misfit(const Manifest& m, const EngineOptions& options) {
-  if (m.engine_layout != kPackedVersion) {
-    return expected_found("layout of packed weights", std::to_string(kPackedVersion),
-                          std::to_string(m.engine_layout));
-  }
-  const auto flags = manifest_flags(options);
-  if (m.flags != flags) return expected_found("options", flags_text(flags), flags_text(m.flags));
-  if (m.engine_numeric != numeric_mode_of(options))
-    return expected_found("numeric mode", numeric_mode_of(options), m.engine_numeric);
-  if (m.host_isa != kHostIsa)
-    return expected_found("instructions of this build and host", kHostIsa, m.host_isa);
-  if (m.ranks != 1) return expected_found("ranks", "1", std::to_string(m.ranks));
-  for (const char* part : {kWeightsPart, kPackedPart, kTensorsPart, kConfigPart, kCanaryPart}) {
-    if (m.find(part) == nullptr) return expected_found("sections", part, "none of this name");
-  }
-  return {};
-}
-
 // What must be in memory; tables are read row by row.
 int64_t memory_need(const Manifest& m) {
   const auto bytes_of_part = [&m](const char* part) {
@@ -157,6 +137,24 @@ std::vector<snapshot::ManifestFlag> manifest_flags(const EngineOptions& options)
   return {{"bounded_replay", is_compact ? "compact" : "exact"}};
 }
 
+std::string misfit(const Manifest& m, const EngineOptions& options) {
+  if (m.engine_layout != kPackedVersion) {
+    return expected_found("layout of packed weights", std::to_string(kPackedVersion),
+                          std::to_string(m.engine_layout));
+  }
+  const auto flags = manifest_flags(options);
+  if (m.flags != flags) return expected_found("options", flags_text(flags), flags_text(m.flags));
+  if (m.engine_numeric != numeric_mode_of(options))
+    return expected_found("numeric mode", numeric_mode_of(options), m.engine_numeric);
+  if (m.host_isa != kHostIsa)
+    return expected_found("instructions of this build and host", kHostIsa, m.host_isa);
+  if (m.ranks != 1) return expected_found("ranks", "1", std::to_string(m.ranks));
+  for (const char* part : {kWeightsPart, kPackedPart, kTensorsPart, kConfigPart, kCanaryPart}) {
+    if (m.find(part) == nullptr) return expected_found("sections", part, "none of this name");
+  }
+  return {};
+}
+
 SnapshotInfo info_of(const Manifest& m, bool is_signed) {
   SnapshotInfo info{m.id().hex(),
                     m.model_name,
@@ -198,6 +196,8 @@ Result<std::vector<SnapshotCandidate>> list_snapshots(const std::string& name,
                                                       const SnapshotOptions& options) {
   TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
   TRY_ASSIGN(std::vector<Candidate> found, find_candidates(store, name, options.engine));
+  if (auto checked = pass_over_unsigned(store, options, found); !checked)
+    return std::move(checked).error();
   std::vector<SnapshotCandidate> out;
   for (Candidate& candidate : found) out.push_back(std::move(candidate.told));
   return out;

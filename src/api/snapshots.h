@@ -16,6 +16,10 @@ inline constexpr const char* kHostIsa = "x86-avx2";
 /// What is recorded of the options that change numbers.
 std::vector<snapshot::ManifestFlag> manifest_flags(const EngineOptions& options);
 
+/// Why an engine of this build, this host and these options cannot be the one that was saved; ""
+/// if it can. Objects and memory are not looked at.
+std::string misfit(const snapshot::Manifest& manifest, const EngineOptions& options);
+
 SnapshotInfo info_of(const snapshot::Manifest& manifest, bool is_signed);
 
 /// A manifest in the store, or why it cannot be read.
@@ -24,6 +28,18 @@ struct Candidate {
   std::optional<snapshot::Manifest> manifest;
   SnapshotCandidate told;
 };
+
+/// Whether a snapshot has the signature that the options ask for; any will do where they ask for
+/// none. Errors: those of catalogue::check_signature.
+Result<void> check_signed(const snapshot::Store& store, const snapshot::Manifest& manifest,
+                          const SnapshotOptions& options);
+/// The same, and then every byte is held against the SHA-256 of the manifest. Error also:
+/// kCorruptData.
+Result<void> verify_signed(const snapshot::Store& store, const snapshot::Manifest& manifest,
+                           const SnapshotOptions& options);
+/// Passes over the candidates that fit and have no such signature. Errors: those of the key.
+Result<void> pass_over_unsigned(const snapshot::Store& store, const SnapshotOptions& options,
+                                std::vector<Candidate>& candidates);
 
 /// The best first. Errors: kIo; what is wrong with one snapshot is told of it.
 Result<std::vector<Candidate>> find_candidates(const snapshot::Store& store,
