@@ -162,6 +162,9 @@ struct Request {
   bool include_stop_str_in_output = false;  ///< cut behind the match instead
   std::vector<int32_t> stop_token_ids;      ///< end the answer too; their text is not shown
   Structure structure;
+  /// >= 0: tokens of reasoning, where the answer begins with it, behind which its end comes; more
+  /// only where a call begins in it [as many as the model likes].
+  std::optional<int32_t> thinking_token_budget;
   bool ignore_eos = false;  ///< the end of text is a token like others
   /// Lower is served first. Not 0 only with EngineOptions::use_priorities, but for
   /// kBackgroundPriority.

@@ -110,6 +110,8 @@ class LocalEngine final : public Engine {
     TRY_ASSIGN(EncodedPrompt prompt, encode_prompt(request, *model_));
     if (auto checked = resolve_lengths(request, prompt, model_->info(), tokens_of); !checked)
       return std::move(checked).error();
+    if (auto checked = resolve_thinking(request, prompt, *model_, tokens_of); !checked)
+      return std::move(checked).error();
     TRY_ASSIGN(tokens_of.constraint, structures_.plan(request, prompt));
     if (request.timeout) tokens_of.deadline = engine::Clock::now() + *request.timeout;
     tokens_of.prompt = prompt.ids;

@@ -108,6 +108,8 @@ Json parameters_json(const Request& request) {
   out.add_ids("stop_token_ids", request.stop_token_ids);
   if (request.min_tokens != 0) out.add("min_tokens", Json::integer(request.min_tokens));
   out.add_true("ignore_eos", request.ignore_eos);
+  if (request.thinking_token_budget)
+    out.add("thinking_token_budget", Json::integer(*request.thinking_token_budget));
   if (request.structure.kind != Structure::Kind::kNone)
     out.add("structure", structure_json(request.structure));
   return out.take();
@@ -291,6 +293,7 @@ constexpr ReceiptMember kParameters[] = {
     {"stop_token_ids", false, read_into<read_ids, &Request::stop_token_ids>},
     {"min_tokens", false, read_into<read_int_from<0>, &Request::min_tokens>},
     {"ignore_eos", false, read_into<read_bool, &Request::ignore_eos>},
+    {"thinking_token_budget", false, read_into<read_int_from<0>, &Request::thinking_token_budget>},
     {"structure", false, read_into<read_structure, &Request::structure>},
 };
 

@@ -351,6 +351,28 @@ Result<engine::TokenRequest> resolve_request(const Request& request, const Loade
   return out;
 }
 
+Result<void> resolve_thinking(const Request& request, const EncodedPrompt& prompt,
+                              const LoadedModel& model, engine::TokenRequest& out) {
+  if (!request.thinking_token_budget) return {};
+  const int32_t budget = *request.thinking_token_budget;
+  if (budget < 0) {
+    return invalid("thinking_token_budget", "expected at least 0, found " + std::to_string(budget));
+  }
+  if (!begins_with_reasoning(prompt.reply.start)) return {};
+  const chat::Encoder& encoder = *model.encoder();
+  const int32_t end = encoder.end_of_thinking();
+  const auto& stops = request.stop_token_ids;
+  if (budget < request.min_tokens && std::ranges::find(stops, end) != stops.end()) {
+    return invalid("thinking_token_budget",
+                   "expected at least min_tokens, which is " + std::to_string(request.min_tokens) +
+                       ", where stop_token_ids has the end of the reasoning, found " +
+                       std::to_string(budget));
+  }
+  out.sampling.forced = {budget, end, {end}};
+  if (prompt.reply.has_calls) out.sampling.forced->unless.push_back(encoder.mark_of_calls());
+  return {};
+}
+
 Result<void> resolve_lengths(const Request& request, const EncodedPrompt& prompt,
                              const ModelInfo& info, engine::TokenRequest& out) {
   TRY_ASSIGN(out.max_tokens,

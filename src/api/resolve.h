@@ -24,6 +24,11 @@ struct EncodedPrompt {
   bool must_call = false;
 };
 
+/// Whether an answer is reasoning up to a token that ends it.
+inline bool begins_with_reasoning(ReplyStart start) {
+  return start == ReplyStart::kThinking || start == ReplyStart::kOpenThinking;
+}
+
 /// kInvalidArgument, as "field: message".
 Error invalid(const std::string& field, const std::string& message);
 
@@ -37,6 +42,11 @@ Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model);
 /// for what is out of range or contradicts itself, kUnsupported for texts without a tokenizer.
 Result<engine::TokenRequest> resolve_request(const Request& request, const LoadedModel& model,
                                              bool use_priorities);
+
+/// Where reasoning is cut off, if it has a budget and the answer begins with some. Errors:
+/// kInvalidArgument.
+Result<void> resolve_thinking(const Request& request, const EncodedPrompt& prompt,
+                              const LoadedModel& model, engine::TokenRequest& out);
 
 /// How many tokens may be chosen, at most and at least. Errors: kInvalidArgument.
 Result<void> resolve_lengths(const Request& request, const EncodedPrompt& prompt,

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "stoker/llm.h"
+#include "stoker/receipt.h"
 
 namespace stoker {
 namespace {
@@ -318,6 +322,150 @@ TEST_F(SamplingTest, CancellingEndsAllChoices) {
   for (int i = 0; i < 500 && demo_->engine().stats().num_running > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(demo_->engine().stats().num_running, 0);
+}
+
+// ---- A budget of reasoning: its end comes where it is used up, with drafts or without
+
+class ThinkingTest : public ::testing::Test {
+ protected:
+  // Two engines: no drafts, and drafts in every step.
+  static void SetUpTestSuite() {
+    for (const bool drafts : {false, true}) {
+      EngineOptions options{.num_threads = 2, .log = {}, .progress = {}};
+      options.speculation.mode = drafts ? Speculation::kOn : Speculation::kOff;
+      options.speculation.enable_adaptive_verification = false;
+      auto demo = LLM::open("demo", options);
+      ASSERT_TRUE(demo) << demo.error().message;
+      thinkers_.push_back(new LLM(*std::move(demo)));
+    }
+  }
+  static void TearDownTestSuite() {
+    for (LLM* demo : thinkers_) delete demo;
+    thinkers_.clear();
+  }
+
+  static Request puzzle(std::optional<int32_t> budget, const char* thinking = "enabled") {
+    Request request;
+    ChatPrompt prompt;
+    prompt.messages = {{"user", {"What is the capital of France?"}}};
+    prompt.thinking = thinking;
+    request.prompt = prompt;
+    request.sampling.seed = 11;
+    request.max_tokens = 120;
+    request.thinking_token_budget = budget;
+    return request;
+  }
+
+  static Choice ask_one(const Request& request, bool drafts = false) {
+    auto answers = thinkers_[drafts ? 1 : 0]->generate({request});
+    if (answers[0]) return *std::move(answers[0]);
+    ADD_FAILURE() << answers[0].error().message;
+    return {};
+  }
+
+  static std::vector<LLM*> thinkers_;
+};
+std::vector<LLM*> ThinkingTest::thinkers_;
+
+// Up to the end of the reasoning the tokens are those of no budget.
+TEST_F(ThinkingTest, ReasoningEndsBehindItsBudget) {
+  for (const double temperature : {0.0, 1.0}) {
+    Request request = puzzle(std::nullopt);
+    request.sampling.temperature = temperature;
+    const Choice free = ask_one(request);
+    ASSERT_GT(free.finish.usage.reasoning_tokens, 6) << free.reasoning;
+    for (const int32_t budget : {0, 1, 5}) {
+      request.thinking_token_budget = budget;
+      const Choice bounded = ask_one(request);
+      EXPECT_EQ(bounded.finish.usage.reasoning_tokens, budget + 1);
+      EXPECT_FALSE(bounded.text.empty());
+      EXPECT_EQ(bounded.reasoning.empty(), budget == 0) << bounded.reasoning;
+      EXPECT_EQ(free.reasoning.rfind(bounded.reasoning, 0), 0U) << bounded.reasoning;
+      for (size_t i = 0; i < static_cast<size_t>(budget); ++i)
+        EXPECT_EQ(bounded.ids[i], free.ids[i]);
+    }
+    request.thinking_token_budget = free.finish.usage.reasoning_tokens;
+    EXPECT_EQ(ask_one(request).ids, free.ids) << "it ended by itself";
+  }
+}
+
+TEST_F(ThinkingTest, DraftsChangeNothing) {
+  int64_t accepted = 0;
+  for (int32_t budget = 0; budget < 12; ++budget) {
+    Request request = puzzle(budget);
+    request.sampling.temperature = budget % 2;
+    request.max_tokens = 40;
+    request.n = 2;
+    auto plain = thinkers_[0]->generate({request});
+    auto drafted = thinkers_[1]->generate({request});
+    ASSERT_TRUE(plain[0] && drafted[0]);
+    for (size_t j = 0; j < 2; ++j) {
+      const Choice& one = j == 0 ? *plain[0] : plain[0]->others[j - 1];
+      const Choice& other = j == 0 ? *drafted[0] : drafted[0]->others[j - 1];
+      EXPECT_EQ(one.ids, other.ids) << budget;
+      accepted += other.finish.accepted_drafts;
+    }
+  }
+  EXPECT_GT(accepted, 20);
+}
+
+TEST_F(ThinkingTest, NoBanKeepsTheEndAway) {
+  Request request = puzzle(4);
+  const Choice free = ask_one(request);
+  const int32_t end = free.ids[4];
+  request.sampling.logit_bias[end] = -100;
+  const Choice banned = ask_one(request);
+  EXPECT_EQ(banned.ids[4], end);
+  EXPECT_EQ(std::count(banned.ids.begin(), banned.ids.end(), end), 1);
+}
+
+// The form of the answer begins behind it.
+TEST_F(ThinkingTest, AFormIsKeptBehindIt) {
+  for (const bool drafts : {false, true}) {
+    Request request = puzzle(3);
+    request.structure = {Structure::Kind::kChoice, "", {"Rome", "Bern, of course"}};
+    const Choice answer = ask_one(request, drafts);
+    EXPECT_EQ(answer.finish.usage.reasoning_tokens, 4);
+    EXPECT_THAT(answer.text, ::testing::AnyOf("Rome", "Bern, of course"));
+    EXPECT_EQ(answer.finish.reason, FinishReason::kStop);
+  }
+}
+
+TEST_F(ThinkingTest, WithoutReasoningItBoundsNothing) {
+  EXPECT_EQ(ask_one(puzzle(2, "disabled")).ids, ask_one(puzzle(std::nullopt, "disabled")).ids);
+}
+
+TEST_F(ThinkingTest, ReceiptsHaveIt) {
+  Request request = puzzle(5);
+  request.receipt = true;
+  const Choice answer = ask_one(request);
+  EXPECT_THAT(answer.finish.receipt, HasSubstr(R"("thinking_token_budget":5)"));
+  const auto receipt = parse_receipt(answer.finish.receipt);
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  EXPECT_EQ(receipt->request.thinking_token_budget, 5);
+  for (const bool drafts : {false, true}) {
+    const auto again = replay_request(*receipt, thinkers_[0]->model());
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_FALSE(first_difference(*receipt, ask_one(*again, drafts)));
+  }
+  Request other = receipt->request;
+  other.thinking_token_budget.reset();
+  other.max_tokens = static_cast<int32_t>(receipt->ids.size());
+  EXPECT_TRUE(first_difference(*receipt, ask_one(other))) << "the budget decided nothing";
+}
+
+TEST_F(ThinkingTest, WhatContradictsItIsRefused) {
+  auto answers = thinkers_[0]->generate({puzzle(-1)});
+  ASSERT_FALSE(answers[0]);
+  EXPECT_EQ(answers[0].error().field, "thinking_token_budget");
+  Request request = puzzle(4);
+  const int32_t end = ask_one(request).ids[4];
+  request.stop_token_ids = {end};
+  EXPECT_EQ(ask_one(request).finish.stop_token, end);
+  request.min_tokens = 5;
+  answers = thinkers_[0]->generate({request});
+  ASSERT_FALSE(answers[0]);
+  EXPECT_EQ(answers[0].error().field, "thinking_token_budget");
 }
 
 }  // namespace

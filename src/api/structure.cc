@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kMaxPrograms = 64;
 
-bool is_thinking(ReplyStart start) {
-  return start == ReplyStart::kThinking || start == ReplyStart::kOpenThinking;
-}
-
 grammar::SchemaOptions schema_options(const Structure& structure) {
   return {structure.any_whitespace, structure.disable_additional_properties};
 }
@@ -57,7 +53,7 @@ Result<grammar::Grammar> calls_grammar(const EncodedPrompt& prompt) {
 Result<grammar::Grammar> grammar_of(const Structure& structure, const EncodedPrompt& prompt) {
   if (prompt.must_call) return calls_grammar(prompt);
   TRY_ASSIGN(grammar::Grammar form, grammar_of(structure));
-  if (is_thinking(prompt.reply.start)) {
+  if (begins_with_reasoning(prompt.reply.start)) {
     TRY_ASSIGN(form, grammar::after_line_feeds(form));
   }
   if (prompt.tools.empty()) return form;
@@ -116,7 +112,8 @@ Result<std::optional<engine::ConstraintPlan>> Structures::plan(const Request& re
   if (!program) return Error{program.error().code, field + ": " + program.error().message, field};
   plan.emplace();
   plan->program = *std::move(program);
-  if (is_thinking(prompt.reply.start)) plan->starts_after = model_.encoder()->end_of_thinking();
+  if (begins_with_reasoning(prompt.reply.start))
+    plan->starts_after = model_.encoder()->end_of_thinking();
   return plan;
 }
 

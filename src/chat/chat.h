@@ -42,6 +42,8 @@ class Encoder {
   int32_t begin_of_thinking() const { return id(Control::kThink); }     ///< <think>
   int32_t end_of_thinking() const { return id(Control::kEndOfThink); }  ///< </think>
 
+  int32_t mark_of_calls() const { return id(Control::kDsml); }  ///< in all their markup
+
   /// Whether an id has no place in the text of a reply: the template's control tokens except
   /// <think>, </think> and the tag mark, which the reply's parser reads; <|EOT|>; special tokens
   /// and the vendor's own behind <｜latest_reminder｜>, both except grounding, which clients read;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace stoker::sampling {
@@ -20,6 +21,14 @@ struct Bias {
   float value = 0;
 };
 
+/// A token that is the choice at its position of the answer, whatever the logits and all bans,
+/// unless one of `unless` came in the answer before.
+struct Forced {
+  int64_t position = 0;  ///< tokens of the answer before it
+  int32_t token = 0;
+  std::vector<int32_t> unless = {};
+};
+
 /// Values in range: temperature >= 0, top_p and min_p in [0, 1]; ids in the vocabulary.
 struct Params {
   double temperature = 1;  ///< 0: the largest logit
@@ -34,6 +43,7 @@ struct Params {
   std::vector<std::vector<int32_t>> bad_words = {};
   int32_t min_tokens = 0;          ///< until the answer has so many tokens,
   std::vector<int32_t> ends = {};  ///< these are banned
+  std::optional<Forced> forced = {};
 };
 
 }  // namespace stoker::sampling

@@ -22,6 +22,12 @@ bool ends_with(std::span<const int32_t> answer, std::span<const int32_t> run) {
          std::equal(run.begin(), run.end(), answer.end() - static_cast<ptrdiff_t>(run.size()));
 }
 
+bool is_forced(const std::optional<Forced>& forced, std::span<const int32_t> answer) {
+  return forced && static_cast<int64_t>(answer.size()) == forced->position &&
+         std::find_first_of(answer.begin(), answer.end(), forced->unless.begin(),
+                            forced->unless.end()) == answer.end();
+}
+
 // Ids by falling value, the lower id first among equals; banned ones left out; at most top_k of
 // them where that is on.
 std::vector<int32_t> ranked(std::span<const float> x, int32_t top_k) {
@@ -86,6 +92,10 @@ std::vector<float> shaped(std::span<const float> logits, const Params& params,
   for (const int32_t id : prompt) in_prompt[static_cast<size_t>(id)] = 1;
   for (const int32_t id : answer) ++counts[static_cast<size_t>(id)];
   penalise(x, counts, in_prompt, params.penalties);
+  if (is_forced(params.forced, answer)) {
+    std::fill(x.begin(), x.end(), arith::kNegInf);
+    at(params.forced->token) = 0;
+  }
   return x;
 }
 

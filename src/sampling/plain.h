@@ -12,7 +12,8 @@
 
 namespace stoker::sampling::plain {
 
-/// Logits [vocab] as bias, bans and penalties leave them. `answer`: the tokens chosen before.
+/// Logits [vocab] as bias, bans and penalties leave them, all but a forced token banned. `answer`:
+/// the tokens chosen before.
 std::vector<float> shaped(std::span<const float> logits, const Params& params,
                           std::span<const int32_t> prompt, std::span<const int32_t> answer);
 

@@ -11,6 +11,10 @@
 namespace stoker::sampling {
 namespace {
 
+bool contains(std::span<const int32_t> ids, int32_t id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
 void ban_unmasked(std::span<const uint64_t> mask, std::vector<float>& out) {
   constexpr size_t kBits = 64;
   for (size_t word = 0; word * kBits < out.size(); ++word) {
@@ -29,6 +33,7 @@ Sampler::Sampler(Params params, uint64_t seed, std::span<const int32_t> prompt)
   const Penalties& penalties = params_.penalties;
   has_penalties_ = penalties.repetition != 1 || penalties.presence != 0 || penalties.frequency != 0;
   if (penalties.repetition != 1) counts_ = TokenCounts(prompt);  // to the others it means nothing
+  may_force_ = params_.forced.has_value();
   for (const auto& word : params_.bad_words) max_tail_ = std::max(max_tail_, word.size() - 1);
 }
 
@@ -40,6 +45,7 @@ Result<int32_t> Sampler::draw(std::span<const float> logits, std::span<const int
   };
   const Extent extent = extent_of(logits);
   if (!extent.is_finite) return not_finite(logits);
+  if (is_forced(run)) return params_.forced->token;
   const NoiseSource source{seed_, static_cast<uint64_t>(num_prompt_ + answer_length(run))};
   if (mask.empty() && !shapes(run))
     return sampling::draw(logits, extent.most, source, params_, scratch);
@@ -59,9 +65,16 @@ Result<int32_t> Sampler::draw(std::span<const float> logits, std::span<const int
 void Sampler::accept(int32_t token) {
   ++num_accepted_;
   if (has_penalties_) counts_.accept(token);
+  if (may_force_) may_force_ = !contains(params_.forced->unless, token);
   if (max_tail_ == 0) return;
   if (tail_.size() == max_tail_) tail_.erase(tail_.begin());
   tail_.push_back(token);
+}
+
+bool Sampler::is_forced(std::span<const int32_t> run) const {
+  return may_force_ && answer_length(run) == params_.forced->position &&
+         std::ranges::none_of(run,
+                              [this](int32_t id) { return contains(params_.forced->unless, id); });
 }
 
 // Whether any logit becomes another one.

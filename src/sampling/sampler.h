@@ -1,6 +1,6 @@
 // Draws the tokens of one sequence. The choice at a position depends on the logits, the parameters,
-// the seed, the position and the tokens before it alone. What comes first: bias and bans,
-// penalties, temperature, top-k, top-p, min-p, noise. Equal logits: the lower id ranks first.
+// the seed, the position and the tokens before it alone. What comes first: a forced token, bias and
+// bans, penalties, temperature, top-k, top-p, min-p, noise. Equal logits: the lower id ranks first.
 //
 // Source: tools/reference/v41/sampling.py.
 #pragma once
@@ -38,6 +38,7 @@ class Sampler {
   uint64_t seed() const { return seed_; }
 
  private:
+  bool is_forced(std::span<const int32_t> run) const;
   bool shapes(std::span<const int32_t> run) const;
   void shape(std::span<const float> logits, std::span<const int32_t> run,
              std::vector<float>& out) const;
@@ -53,6 +54,7 @@ class Sampler {
   int64_t num_prompt_;
   int64_t num_accepted_ = 0;
   bool has_penalties_ = false;
+  bool may_force_ = false;     // nothing has come that the forced token does without
   TokenCounts counts_;         // with penalties
   std::vector<int32_t> tail_;  // of the accepted: as many as a bad word can begin with
   size_t max_tail_ = 0;

@@ -30,6 +30,8 @@ Params drawn_params(std::mt19937_64& random) {
     params.min_tokens = 10;
     params.ends = {0, 9};
   }
+  if (random() % 2 == 0)
+    params.forced = {static_cast<int64_t>(random() % 12), id(), {id(), id(), id()}};
   return params;
 }
 
@@ -129,6 +131,31 @@ TEST(Sampler, BansThatLeaveNothingAreAnError) {
   ASSERT_FALSE(token);
   EXPECT_EQ(token.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(token.error().message.find("allowed_token_ids"), std::string::npos);
+}
+
+// Whatever is banned, and only where nothing came that it does without.
+TEST(Sampler, AForcedTokenComesAtItsPosition) {
+  Params params;
+  params.temperature = 0;
+  params.bias = {{7, -kInf}};
+  params.bad_words = {{4, 7}};
+  params.forced = {2, 7, {7, 9}};
+  std::vector<float> logits(kVocab);
+  logits[4] = 1;
+  Scratch scratch(kernels::usable_levels().front());
+  const auto drawn = [&](const Sampler& sampler, std::vector<int32_t> run) {
+    return sampler.draw(logits, run, scratch).value_or(-1);
+  };
+  Sampler sampler(params, 1, {});
+  EXPECT_EQ(drawn(sampler, {}), 4);
+  EXPECT_EQ(drawn(sampler, {4, 4}), 7);
+  EXPECT_EQ(drawn(sampler, {4, 9}), 4) << "a drafted token does without it";
+  sampler.accept(4);
+  EXPECT_EQ(drawn(sampler, {}), 4);
+  EXPECT_EQ(drawn(sampler, {4}), 7);
+  EXPECT_EQ(drawn(sampler, {4, 7}), 4) << "once";
+  sampler.accept(9);
+  EXPECT_EQ(drawn(sampler, {}), 4) << "an accepted one does without it";
 }
 
 TEST(Sampler, PenaltiesThatOverflowTakeTheLargest) {

@@ -14,10 +14,14 @@ constexpr std::string_view kThinkingTypes[] = {"enabled", "disabled", "adaptive"
 constexpr std::string_view kDisplays[] = {"summarized", "omitted"};
 constexpr std::string_view kEfforts[] = {"low", "medium", "high", "xhigh", "max"};
 
-Result<void> check_positive(const Json& object, const char* name, const std::string& param) {
-  const Json* value = find_member(object, name);
-  if (value == nullptr || value->as_int().value_or(0) >= 1) return {};
-  return wrong_value(param + "." + name, "an integer >= 1", *value);
+// More tokens than any answer may have are no limit.
+Result<void> read_budget_tokens(const Json& thinking, RequestDraft& draft) {
+  const Json* value = find_member(thinking, "budget_tokens");
+  if (value == nullptr) return {};
+  const int64_t budget = value->as_int().value_or(0);
+  if (budget < 1) return wrong_value("thinking.budget_tokens", "an integer >= 1", *value);
+  if (budget <= INT32_MAX) draft.request.thinking_token_budget = static_cast<int32_t>(budget);
+  return {};
 }
 
 bool is_empty(const Json& value) {
@@ -102,7 +106,7 @@ Result<void> read_thinking_config(const Json& value, RequestDraft& draft) {
   const Json* type = value.find("type");
   TRY_ASSIGN(draft.chat.thinking,
              word_of(type == nullptr ? Json() : *type, "thinking.type", kThinkingTypes));
-  if (auto checked = check_positive(value, "budget_tokens", "thinking"); !checked) return checked;
+  if (auto read = read_budget_tokens(value, draft); !read) return read;
   if (const Json* display = find_member(value, "display")) {
     TRY_ASSIGN(const std::string word, word_of(*display, "thinking.display", kDisplays));
     draft.parsed.form.include_reasoning = word != "omitted";

@@ -125,6 +125,18 @@ TEST(AnthropicReader, TheAnswerGoesOnWithWhatTheAssistantBegan) {
   EXPECT_FALSE(continues(R"([{"type":"tool_use","id":"t","name":"n","input":{}}])"));
 }
 
+TEST(AnthropicReader, TheBudgetBoundsThinking) {
+  const auto budget = [](const std::string& tokens) {
+    return parse_asking(R"("thinking":{"type":"enabled","budget_tokens":)" + tokens + "}")
+        ->requests[0]
+        .thinking_token_budget;
+  };
+  EXPECT_EQ(budget("1024"), 1024);
+  EXPECT_EQ(budget("2147483647"), 2147483647);
+  EXPECT_EQ(budget("2147483648"), std::nullopt) << "no answer has more";
+  EXPECT_EQ(budget("null"), std::nullopt);
+}
+
 TEST(AnthropicReader, ThinkingIsOffUnlessItIsAskedFor) {
   EXPECT_EQ(prompt_of(kQuestion).thinking, "disabled");
   EXPECT_EQ(prompt_of(kQuestion, R"("thinking":null)").thinking, "disabled");

@@ -276,6 +276,13 @@ Result<void> read_ignore_eos(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_thinking_budget(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(const int32_t budget,
+             int_of(value, "thinking_token_budget", -1, "an integer >= 0, or -1 for no limit"));
+  if (budget >= 0) draft.request.thinking_token_budget = budget;
+  return {};
+}
+
 Result<void> read_speculate(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.request.speculate, bool_of(value, "speculate"));
   return {};

@@ -33,6 +33,7 @@ Result<void> read_stop_sequences(const Json& value, RequestDraft& draft);
 Result<void> read_include_stop(const Json& value, RequestDraft& draft);
 Result<void> read_stop_token_ids(const Json& value, RequestDraft& draft);
 Result<void> read_min_tokens(const Json& value, RequestDraft& draft);
+Result<void> read_thinking_budget(const Json& value, RequestDraft& draft);
 Result<void> read_ignore_eos(const Json& value, RequestDraft& draft);
 Result<void> read_speculate(const Json& value, RequestDraft& draft);
 Result<void> read_n(const Json& value, RequestDraft& draft);

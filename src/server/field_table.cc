@@ -109,6 +109,10 @@ constexpr Field kFields[] = {
     {"reasoning_effort", kInChat, read_reasoning_effort, "string or int",
      "`none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`, `ultra`, or 1 to 100"},
 
+    {"thinking_token_budget", kInConversations, read_thinking_budget,
+     "int >= 0, or -1 for no limit",
+     "behind so many tokens of reasoning its end comes; a call that begins in it lifts the limit"},
+
     {"tools", kInChat, read_tools, "[{type: function, function}], up to 128 of them",
      "what the model may call; see Tools below"},
     {"tool_choice", kInChat, read_tool_choice,
@@ -138,7 +142,8 @@ constexpr Field kFields[] = {
     {"min_repetition_pattern_size", kInBoth, nullptr, "[0]", "stopping"},
     {"repetition_min_count", kInBoth, nullptr, "[0]", "stopping"},
     {"repetition_detection", kSampled, nullptr, "[]", "stopping"},
-    {"thinking_token_budget", kSampled, nullptr, "[-1]", "stopping"},
+    {"thinking_token_budget", kInCompletions | kInSamplingParams, nullptr, "[-1]",
+     "reasoning, which is not looked for here"},
     {"suffix", kInCompletions, nullptr, R"([""])", "fill in the middle"},
     {"truncate_prompt_tokens", kSampled, nullptr, "[]", "the end of a long prompt"},
     {"prompt_embeds", kInCompletions, nullptr, "[]", "prompts that are no ids"},
@@ -227,7 +232,8 @@ constexpr Field kFields[] = {
     {"stop_sequences", kInMessages, read_stop_sequences, "[string], up to 16 of 256 bytes each",
      "empty ones are dropped; the text is cut before the match"},
     {"thinking", kInMessages, read_thinking_config, "{type, budget_tokens, display}",
-     "`enabled`, `adaptive` or `disabled`, which is the default; the budget bounds nothing; "
+     "`enabled`, `adaptive` or `disabled`, which is the default; behind `budget_tokens` tokens "
+     "of thinking its end comes; "
      "`display: omitted` leaves the text away"},
     {"tools", kInMessages, read_anthropic_tools,
      "[{name, description, input_schema, strict}], up to 128 of them",

@@ -233,6 +233,14 @@ TEST(RequestParser, ChatFields) {
        "tools[0].function.parameters"},
       {R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])",
        "tools[0].function.strict"},
+      {R"("thinking_token_budget":0)", nullptr},
+      {R"("thinking_token_budget":-1)", nullptr},
+      {R"("thinking_token_budget":null)", nullptr},
+      {R"("thinking_token_budget":-2)", "thinking_token_budget"},
+      {R"("thinking_token_budget":true)", "thinking_token_budget"},
+      {R"("thinking_token_budget":8.0)", "thinking_token_budget"},
+      {R"("thinking_token_budget":"8")", "thinking_token_budget"},
+      {R"("thinking_token_budget":2147483648)", "thinking_token_budget"},
       {R"("tool_choice":"none")", nullptr},
       {R"("tool_choice":"required")", nullptr},
       {R"("tool_choice":"some")", "tool_choice"},
@@ -486,6 +494,19 @@ TEST(RequestParser, DefaultsAreTheEnginesExceptForCompletionLength) {
   ASSERT_TRUE(chat.has_value());
   EXPECT_FALSE(chat->requests.front().max_tokens.has_value());
   EXPECT_FALSE(chat->requests.front().sampling.temperature.has_value());
+}
+
+TEST(RequestParser, AThinkingBudgetIsSubmittedWhereThereIsReasoning) {
+  const auto budget = [](const char* members) {
+    const auto parsed = parse(Route::kChat, members);
+    return parsed ? parsed->requests[0].thinking_token_budget : std::optional(-7);
+  };
+  EXPECT_EQ(budget(R"("thinking_token_budget":12)"), 12);
+  EXPECT_EQ(budget(R"("thinking_token_budget":0)"), 0);
+  EXPECT_EQ(budget(R"("thinking_token_budget":-1)"), std::nullopt);
+  EXPECT_EQ(budget(""), std::nullopt);
+  check(Route::kCompletions, {R"("thinking_token_budget":-1)", nullptr});
+  check(Route::kCompletions, {R"("thinking_token_budget":12)", "thinking_token_budget"});
 }
 
 TEST(RequestParser, TemplateArgumentsStandBehindTheFieldsOfTheirOwn) {

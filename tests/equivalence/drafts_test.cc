@@ -46,6 +46,7 @@ TokenRequest drafted_request(std::vector<int32_t> prompt, int32_t max_tokens, ui
   request.sampling.bad_words = {{11}, {5, 6}};
   request.sampling.min_tokens = max_tokens / 2;
   request.sampling.ends = {1, 5};
+  if (seed % 16 >= 12) request.sampling.forced = {max_tokens / 3, 9, {9, 21}};
   request.stop_ids = {1, 7};
   return request;
 }

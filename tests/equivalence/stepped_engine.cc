@@ -58,6 +58,7 @@ engine::TokenRequest request_of(std::vector<int32_t> prompt, int32_t max_tokens,
   request.sampling.bad_words = {{11}, {5, 6}, {12, 13, 14}};
   request.sampling.min_tokens = max_tokens / 2;
   request.sampling.ends = {1, 5};
+  if (seed % 8 < 4) request.sampling.forced = {max_tokens / 3, 9, {9, 21}};
   request.logprobs = 3;
   return request;
 }
