@@ -15,15 +15,16 @@
 namespace stoker {
 
 enum class FinishReason {
-  kStop,       ///< end of text, a stop string or a stop token
-  kLength,     ///< max_tokens, or the context is full
-  kCancelled,  ///< Stream::cancel, or the engine was drained
-  kError,      ///< Finish::error says why
-  kCalls,      ///< end of text, or of the calls, behind a whole call
+  kStop,        ///< end of text, a stop string or a stop token
+  kLength,      ///< max_tokens, or the context is full
+  kCancelled,   ///< Stream::cancel, or the engine was drained
+  kError,       ///< Finish::error says why
+  kCalls,       ///< end of text, or of the calls, behind a whole call
+  kRepetition,  ///< Request::repetition_detection
 };
 
-/// "stop", "length", "abort", "error" or "tool_calls": the words of the HTTP interface. Static
-/// strings.
+/// "stop", "length", "abort", "error", "tool_calls" or "repetition": the words of the HTTP
+/// interface. Static strings.
 const char* to_string(FinishReason reason);
 
 using Seconds = std::chrono::duration<double>;
@@ -58,7 +59,7 @@ struct Finish {
   /// behind the text and leaves that call out, so that nothing is lost.
   std::string unfinished_call;
   int32_t num_preemptions = 0;  ///< times that it lost its state to others, and ran again
-  /// With Request::receipt and kStop, kLength or kCalls: what parse_receipt (stoker/receipt.h)
+  /// With Request::receipt, unless kCancelled or kError: what parse_receipt (stoker/receipt.h)
   /// reads, a JSON object on one line without its line feed. Else empty.
   std::string receipt;
 };

@@ -34,7 +34,7 @@ struct Receipt {
 
   // The answer.
   std::vector<int32_t> ids;                   ///< every token chosen, as Choice::ids; at least one
-  FinishReason reason = FinishReason::kStop;  ///< kStop, kLength or kCalls
+  FinishReason reason = FinishReason::kStop;  ///< neither kCancelled nor kError
   std::optional<std::string> stop;            ///< as Finish
   std::optional<int32_t> stop_token;          ///< as Finish
 };

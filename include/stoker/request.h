@@ -19,6 +19,7 @@ inline constexpr size_t kMaxStops = 16;
 inline constexpr size_t kMaxStopBytes = 256;
 inline constexpr size_t kMaxIdsInLists = 1024;  ///< of logit_bias, stop_token_ids and bad_words
 inline constexpr size_t kMaxSaltBytes = 256;
+inline constexpr int32_t kMaxPatternSize = 1024;  ///< of repetition_detection
 
 /// The priority of work that gives way: it is served behind all others.
 inline constexpr int32_t kBackgroundPriority = INT32_MAX;
@@ -146,6 +147,16 @@ struct Structure {
   bool is_shown = false;                       ///< the prompt of a chat tells the form of JSON, too
 };
 
+/// An answer ends where it repeats itself: its last tokens are a pattern of min_pattern_size to
+/// max_pattern_size tokens, min_count times over. Not before min_tokens.
+struct RepetitionDetection {
+  int32_t max_pattern_size = 0;  ///< 0 to kMaxPatternSize; 0: off
+  int32_t min_pattern_size = 0;  ///< 0, which is 1, to max_pattern_size
+  int32_t min_count = 0;         ///< at least 2, unless it is off
+
+  bool operator==(const RepetitionDetection&) const = default;
+};
+
 /// A request. Validated by Engine::submit, whose error names the field as the HTTP interface spells
 /// it.
 struct Request {
@@ -165,6 +176,7 @@ struct Request {
   /// >= 0: tokens of reasoning, where the answer begins with it, behind which its end comes; more
   /// only where a call begins in it [as many as the model likes].
   std::optional<int32_t> thinking_token_budget;
+  std::optional<RepetitionDetection> repetition_detection;  ///< [off]
   bool ignore_eos = false;  ///< the end of text is a token like others
   /// Lower is served first. Not 0 only with EngineOptions::use_priorities, but for
   /// kBackgroundPriority.

@@ -35,7 +35,8 @@ struct EngineStats {
   int64_t total_cached_tokens = 0;  ///< of these, taken from the prefix cache
   int64_t total_tokens = 0;         ///< chosen
   int64_t total_preemptions = 0;
-  int64_t total_stopped = 0;  ///< requests that ended by a token, and by length, ...
+  int64_t total_stopped = 0;  ///< requests that ended by a token, by repeating, by length, ...
+  int64_t total_repeated = 0;
   int64_t total_length = 0;
   int64_t total_cancelled = 0;
   int64_t total_failed = 0;

@@ -88,6 +88,9 @@ Finish ChoiceText::finish_of(const engine::TokenProgress& progress, engine::End 
     case engine::End::kStopId:
       finish.reason = FinishReason::kStop;
       break;
+    case engine::End::kRepetition:
+      finish.reason = FinishReason::kRepetition;
+      break;
     case engine::End::kLength:
       finish.reason = FinishReason::kLength;
       break;

@@ -345,7 +345,7 @@ Result<std::vector<std::vector<int32_t>>> Engine::cached_prefixes(size_t /*max*/
 }
 
 const char* to_string(FinishReason reason) {
-  constexpr const char* kWords[] = {"stop", "length", "abort", "error", "tool_calls"};
+  constexpr const char* kWords[] = {"stop", "length", "abort", "error", "tool_calls", "repetition"};
   return kWords[static_cast<size_t>(reason)];
 }
 

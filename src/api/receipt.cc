@@ -46,6 +46,7 @@ Receipt begin_receipt(const Request& request, const EncodedPrompt& prompt, int32
   decides.stop_token_ids = request.stop_token_ids;
   decides.ignore_eos = request.ignore_eos;
   decides.thinking_token_budget = request.thinking_token_budget;
+  decides.repetition_detection = request.repetition_detection;
   decides.structure = request.structure;
   decides.structure.is_shown = false;  // the ids of the prompt have it
   return receipt;

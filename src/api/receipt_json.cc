@@ -87,6 +87,14 @@ Json structure_json(const Structure& structure) {
   return Json::object(std::move(members));
 }
 
+Json repetition_json(const RepetitionDetection& detection) {
+  Json out = Json::object();
+  out.set("max_pattern_size", Json::integer(detection.max_pattern_size));
+  out.set("min_pattern_size", Json::integer(detection.min_pattern_size));
+  out.set("min_count", Json::integer(detection.min_count));
+  return out;
+}
+
 Json parameters_json(const Request& request) {
   const SamplingParams& sampling = request.sampling;
   ParameterWriter out;
@@ -110,6 +118,8 @@ Json parameters_json(const Request& request) {
   out.add_true("ignore_eos", request.ignore_eos);
   if (request.thinking_token_budget)
     out.add("thinking_token_budget", Json::integer(*request.thinking_token_budget));
+  if (request.repetition_detection)
+    out.add("repetition_detection", repetition_json(*request.repetition_detection));
   if (request.structure.kind != Structure::Kind::kNone)
     out.add("structure", structure_json(request.structure));
   return out.take();
@@ -273,6 +283,22 @@ Result<Structure> read_structure(const Json& value, const std::string& name) {
   return invalid(name, "expected an object with a kind");
 }
 
+Result<RepetitionDetection> read_repetition(const Json& value, const std::string& name) {
+  if (!value.is_object()) return wrong_member(name, "an object", value);
+  RepetitionDetection detection;
+  for (const auto& [member, target] : {std::pair{"max_pattern_size", &detection.max_pattern_size},
+                                       std::pair{"min_pattern_size", &detection.min_pattern_size},
+                                       std::pair{"min_count", &detection.min_count}}) {
+    const std::string path = name + "." + member;
+    const Json* item = value.find(member);
+    if (item == nullptr) return invalid(path, "expected a value, found none");
+    TRY_ASSIGN(*target, read_int(*item, path, 0));
+  }
+  if (value.members().size() == 3) return detection;
+  return invalid(name, "expected max_pattern_size, min_pattern_size and min_count, found " +
+                           std::to_string(value.members().size()) + " members");
+}
+
 constexpr ReceiptMember kParameters[] = {
     {"seed", true, read_into<read_seed, &SamplingParams::seed>},
     {"max_tokens", true, read_into<read_int_from<1>, &Request::max_tokens>},
@@ -294,6 +320,7 @@ constexpr ReceiptMember kParameters[] = {
     {"min_tokens", false, read_into<read_int_from<0>, &Request::min_tokens>},
     {"ignore_eos", false, read_into<read_bool, &Request::ignore_eos>},
     {"thinking_token_budget", false, read_into<read_int_from<0>, &Request::thinking_token_budget>},
+    {"repetition_detection", false, read_into<read_repetition, &Request::repetition_detection>},
     {"structure", false, read_into<read_structure, &Request::structure>},
 };
 
@@ -359,11 +386,11 @@ Json reply_json(const ReplyFormat& reply) {
 }
 
 Result<FinishReason> read_reason(const Json& value, const std::string& name) {
-  for (const FinishReason reason :
-       {FinishReason::kStop, FinishReason::kLength, FinishReason::kCalls}) {
+  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength,
+                                    FinishReason::kCalls, FinishReason::kRepetition}) {
     if (value.is_string() && value.as_string() == to_string(reason)) return reason;
   }
-  return wrong_member(name, "stop, length or tool_calls", value);
+  return wrong_member(name, "stop, length, tool_calls or repetition", value);
 }
 
 Result<void> read_stop_reason(const Json& value, const char* name, Receipt& receipt) {

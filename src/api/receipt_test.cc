@@ -44,6 +44,8 @@ Receipt full_receipt() {
   request.include_stop_str_in_output = true;
   request.stop_token_ids = {2};
   request.ignore_eos = true;
+  request.thinking_token_budget = 4;
+  request.repetition_detection = {8, 2, 3};
   receipt.ids = {5, 7, 7};
   receipt.stop = "\"b";
   return receipt;
@@ -59,16 +61,18 @@ std::string with(const std::string& from, const std::string& to) {
 
 TEST(ReceiptTest, WhatIsWrittenIsReadAgain) {
   const std::string text = receipt_json(full_receipt());
-  EXPECT_EQ(text,
-            R"({"stoker_receipt":1,"version":"0.1.0","model":"demo \"x\"",)"
-            R"("model_digest":"0123456789abcdef0123456789abcdef","numeric_mode":"reference-1",)"
-            R"("prompt_ids":[3,1,4],"reply":"thinking","parameters":{"seed":18446744073709551615,)"
-            R"("max_tokens":5,"temperature":0.1,"top_p":0.95,"top_k":-1,"min_p":0.001,)"
-            R"("repetition_penalty":1.1,"presence_penalty":-0.5,"frequency_penalty":0.25,)"
-            R"("logit_bias":{"5":-100,"17":0.3333333333333333},"allowed_token_ids":[5,6,7],)"
-            R"("banned_token_ids":[6],"bad_words":["né\n"],"stop":["a","\"b"],)"
-            R"("include_stop_str_in_output":true,"stop_token_ids":[2],"min_tokens":1,)"
-            R"("ignore_eos":true},"ids":[5,7,7],"finish_reason":"stop","stop_reason":"\"b"})");
+  EXPECT_EQ(
+      text,
+      R"({"stoker_receipt":1,"version":"0.1.0","model":"demo \"x\"",)"
+      R"("model_digest":"0123456789abcdef0123456789abcdef","numeric_mode":"reference-1",)"
+      R"("prompt_ids":[3,1,4],"reply":"thinking","parameters":{"seed":18446744073709551615,)"
+      R"("max_tokens":5,"temperature":0.1,"top_p":0.95,"top_k":-1,"min_p":0.001,)"
+      R"("repetition_penalty":1.1,"presence_penalty":-0.5,"frequency_penalty":0.25,)"
+      R"("logit_bias":{"5":-100,"17":0.3333333333333333},"allowed_token_ids":[5,6,7],)"
+      R"("banned_token_ids":[6],"bad_words":["né\n"],"stop":["a","\"b"],)"
+      R"("include_stop_str_in_output":true,"stop_token_ids":[2],"min_tokens":1,)"
+      R"("ignore_eos":true,"thinking_token_budget":4,"repetition_detection":)"
+      R"({"max_pattern_size":8,"min_pattern_size":2,"min_count":3}},"ids":[5,7,7],"finish_reason":"stop","stop_reason":"\"b"})");
   const auto read = parse_receipt(text);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(receipt_json(*read), text);
@@ -152,7 +156,7 @@ TEST(ReceiptTest, BadInputIsRefusedByName) {
        "reply.tool: expected start, calls, one_call or only_tool"},
       {with(R"("stop_reason":"\"b")", R"("stop_reason":[])"), "stop_reason: expected a string"},
       {with(R"("finish_reason":"stop")", R"("finish_reason":"abort")"),
-       R"(finish_reason: expected stop, length or tool_calls, found "abort")"},
+       R"(finish_reason: expected stop, length, tool_calls or repetition, found "abort")"},
       {with(R"("seed":18446744073709551615,)", ""), "seed: expected a value in parameters"},
       {with("18446744073709551615", "18446744073709551616"), "seed: expected an integer from 0"},
       {with("18446744073709551615", "-1"), "seed: expected an integer from 0"},
@@ -165,6 +169,17 @@ TEST(ReceiptTest, BadInputIsRefusedByName) {
       {with(R"("parameters":{)", R"("prompt":[1],"parameters":{)"),
        R"("prompt": unknown in a receipt; did you mean "prompt_ids"?)"},
       {with(R"("ignore_eos":true)", R"("ignore_eos":1)"), "ignore_eos: expected a boolean"},
+      {with(R"("thinking_token_budget":4)", R"("thinking_token_budget":-1)"),
+       "thinking_token_budget: expected an integer from 0"},
+      {with(R"({"max_pattern_size":8,)", "{"),
+       "repetition_detection.max_pattern_size: expected a value, found none"},
+      {with(R"("min_count":3)", R"("min_count":3,"x":1)"),
+       "repetition_detection: expected max_pattern_size, min_pattern_size and min_count"},
+      {with(R"("min_count":3)", R"("min_count":1.5)"),
+       "repetition_detection.min_count: expected an integer"},
+      {with(R"("repetition_detection":{"max_pattern_size":8,"min_pattern_size":2,"min_count":3})",
+            R"("repetition_detection":[])"),
+       "repetition_detection: expected an object"},
       {with(R"({"5":-100)", R"({"05":-100)"), R"(logit_bias: expected a token id as key)"},
       {with(R"({"5":-100)", R"({"17":-100)"), "17"},  // a key that is there twice
       {with(R"({"5":-100)", R"({"5":"a")"), R"(logit_bias.5: expected a number, found "a")"},

@@ -214,6 +214,22 @@ Result<void> check_service(const Request& request, bool use_priorities) {
   return {};
 }
 
+Result<void> check_repetition(const Request& request) {
+  if (!request.repetition_detection) return {};
+  const RepetitionDetection& asked = *request.repetition_detection;
+  const std::string field = "repetition_detection.";
+  if (auto checked = check_count((field + "max_pattern_size").c_str(), asked.max_pattern_size, 0,
+                                 kMaxPatternSize);
+      !checked)
+    return checked;
+  if (auto checked = check_count((field + "min_pattern_size").c_str(), asked.min_pattern_size, 0,
+                                 asked.max_pattern_size);
+      !checked)
+    return checked;
+  const int32_t least = asked.max_pattern_size > 0 ? 2 : 0;
+  return check_count((field + "min_count").c_str(), asked.min_count, least, INT32_MAX);
+}
+
 // How many answers, and what is told of their tokens.
 Result<void> check_counts(const Request& request) {
   if (auto checked = check_count("n", request.n, 1, kMaxChoices); !checked) return checked;
@@ -333,8 +349,9 @@ Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model) 
 
 Result<engine::TokenRequest> resolve_request(const Request& request, const LoadedModel& model,
                                              bool use_priorities) {
-  for (const Result<void>& checked : {check_counts(request), check_stops(request, model.info()),
-                                      check_service(request, use_priorities)}) {
+  for (const Result<void>& checked :
+       {check_counts(request), check_stops(request, model.info()), check_repetition(request),
+        check_service(request, use_priorities)}) {
     if (!checked) return checked.error();
   }
   engine::TokenRequest out;
@@ -342,6 +359,10 @@ Result<engine::TokenRequest> resolve_request(const Request& request, const Loade
   out.stop_ids = request.stop_token_ids;
   if (!request.ignore_eos) {
     out.stop_ids.insert(out.stop_ids.end(), model.stop_ids().begin(), model.stop_ids().end());
+  }
+  if (request.repetition_detection && request.repetition_detection->max_pattern_size > 0) {
+    const RepetitionDetection& asked = *request.repetition_detection;
+    out.repetition = {asked.max_pattern_size, std::max(1, asked.min_pattern_size), asked.min_count};
   }
   out.priority = request.priority;
   out.cache_salt = request.cache_salt;

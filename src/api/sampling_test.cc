@@ -99,6 +99,18 @@ TEST_F(SamplingTest, WhatIsOutOfRangeNamesFieldRangeAndValue) {
       {[](Request& r) { r.n = 129; }, "n", "1 to 128", "129"},
       {[](Request& r) { r.logprobs = 21; }, "logprobs", "0 to 20", "21"},
       {[](Request& r) { r.prompt_logprobs = -1; }, "prompt_logprobs", "0 to 20", "-1"},
+      {[](Request& r) {
+         r.repetition_detection = {1025, 1, 2};
+       },
+       "repetition_detection.max_pattern_size", "0 to 1024", "1025"},
+      {[](Request& r) {
+         r.repetition_detection = {4, 5, 2};
+       },
+       "repetition_detection.min_pattern_size", "0 to 4", "5"},
+      {[](Request& r) {
+         r.repetition_detection = {4, 0, 1};
+       },
+       "repetition_detection.min_count", "2 to", "1"},
       {[](Request& r) { r.min_tokens = -1; }, "min_tokens", "0 to 12", "-1"},
       {[](Request& r) { r.min_tokens = 13; }, "min_tokens", "0 to 12", "13"},
       {[](Request& r) { r.stop_token_ids = {1 << 30}; }, "stop_token_ids", "ids from 0",
@@ -466,6 +478,110 @@ TEST_F(ThinkingTest, WhatContradictsItIsRefused) {
   answers = thinkers_[0]->generate({request});
   ASSERT_FALSE(answers[0]);
   EXPECT_EQ(answers[0].error().field, "thinking_token_budget");
+}
+
+// ---- Answers that repeat themselves: greedy ones do so soon
+
+class RepetitionTest : public ::testing::Test {
+ protected:
+  // Two engines: no drafts, and drafts in every step.
+  static void SetUpTestSuite() {
+    for (const bool drafts : {false, true}) {
+      EngineOptions options{.num_threads = 2, .log = {}, .progress = {}};
+      options.speculation.mode = drafts ? Speculation::kOn : Speculation::kOff;
+      options.speculation.enable_adaptive_verification = false;
+      auto demo = LLM::open("demo", options);
+      ASSERT_TRUE(demo) << demo.error().message;
+      repeaters_.push_back(new LLM(*std::move(demo)));
+    }
+  }
+  static void TearDownTestSuite() {
+    for (LLM* demo : repeaters_) delete demo;
+    repeaters_.clear();
+  }
+
+  // Of tokens that leave little to say.
+  static Request babble() {
+    Request request;
+    request.prompt = TextPrompt{"The capital of France is", true};
+    request.sampling.temperature = 0;
+    request.sampling.allowed_token_ids = {300, 301, 302, 303, 304};
+    request.ignore_eos = true;
+    request.max_tokens = 200;
+    return request;
+  }
+
+  static Choice repeat(const Request& request, bool drafts = false) {
+    auto answers = repeaters_[drafts ? 1 : 0]->generate({request});
+    if (answers[0]) return *std::move(answers[0]);
+    ADD_FAILURE() << answers[0].error().message;
+    return {};
+  }
+
+  static std::vector<LLM*> repeaters_;
+};
+std::vector<LLM*> RepetitionTest::repeaters_;
+
+// The end of an answer is a pattern of some size up to `most`, `count` times.
+bool ends_in_repetition(const std::vector<int32_t>& ids, size_t most, size_t count) {
+  for (size_t size = 1; size <= most && size * count <= ids.size(); ++size) {
+    bool is_equal = true;
+    for (size_t i = ids.size() - size * (count - 1); i < ids.size(); ++i)
+      is_equal = is_equal && ids[i] == ids[i - size];
+    if (is_equal) return true;
+  }
+  return false;
+}
+
+// At the first token with which it does so, whatever drafts were made.
+TEST_F(RepetitionTest, EndsAnAnswerThatRepeatsItself) {
+  const Choice free = repeat(babble());
+  EXPECT_EQ(free.finish.reason, FinishReason::kLength);
+  for (const int32_t count : {2, 3, 6}) {
+    size_t first = 1;
+    const auto head = [&free](size_t n) {
+      return std::vector<int32_t>(free.ids.begin(), free.ids.begin() + static_cast<ptrdiff_t>(n));
+    };
+    while (first < free.ids.size() &&
+           !ends_in_repetition(head(first), 8, static_cast<size_t>(count)))
+      ++first;
+    ASSERT_LT(first, free.ids.size()) << "it never repeats itself";
+    Request request = babble();
+    request.repetition_detection = {8, 0, count};
+    for (const bool drafts : {false, true}) {
+      const Choice answer = repeat(request, drafts);
+      EXPECT_EQ(answer.finish.reason, FinishReason::kRepetition);
+      EXPECT_EQ(answer.ids, head(first)) << "count " << count << ", drafts " << drafts;
+    }
+  }
+}
+
+TEST_F(RepetitionTest, WaitsForTheLeastTokens) {
+  Request request = babble();
+  request.repetition_detection = {8, 1, 2};
+  request.min_tokens = 50;
+  const Choice answer = repeat(request);
+  EXPECT_EQ(answer.finish.reason, FinishReason::kRepetition);
+  EXPECT_GE(answer.ids.size(), 50U);
+  EXPECT_EQ(repeat(request, true).ids, answer.ids);
+  request.repetition_detection = RepetitionDetection{};
+  EXPECT_EQ(repeat(request).finish.reason, FinishReason::kLength) << "it is off";
+}
+
+TEST_F(RepetitionTest, IsReplayedAndCounted) {
+  Request request = babble();
+  request.repetition_detection = {8, 0, 3};
+  request.receipt = true;
+  const int64_t before = repeaters_[0]->engine().stats().total_repeated;
+  const Choice answer = repeat(request);
+  EXPECT_EQ(repeaters_[0]->engine().stats().total_repeated, before + 1);
+  EXPECT_THAT(answer.finish.receipt, HasSubstr(R"("finish_reason":"repetition")"));
+  const auto receipt = parse_receipt(answer.finish.receipt);
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  const auto again = replay_request(*receipt, repeaters_[0]->model());
+  ASSERT_TRUE(again) << again.error().message;
+  for (const bool drafts : {false, true})
+    EXPECT_FALSE(first_difference(*receipt, repeat(*again, drafts)));
 }
 
 }  // namespace

@@ -57,6 +57,8 @@ void Metrics::count_end(End end) {
   switch (end) {
     case End::kStopId:
       return total_stopped.add(1);
+    case End::kRepetition:
+      return total_repeated.add(1);
     case End::kLength:
       return total_length.add(1);
     case End::kCancelled:
@@ -82,6 +84,7 @@ EngineStats Metrics::read() const {
   out.total_tokens = total_tokens.get();
   out.total_preemptions = total_preemptions.get();
   out.total_stopped = total_stopped.get();
+  out.total_repeated = total_repeated.get();
   out.total_length = total_length.get();
   out.total_cancelled = total_cancelled.get();
   out.total_failed = total_failed.get();

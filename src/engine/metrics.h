@@ -48,7 +48,7 @@ struct Metrics {
   Counter num_blocks_used, num_blocks_cached, num_images, max_prefill_rows;
   Counter total_steps, total_prefill_rows, total_decode_rows;
   Counter total_prompt_tokens, total_cached_tokens, total_tokens, total_preemptions;
-  Counter total_stopped, total_length, total_cancelled, total_failed;
+  Counter total_stopped, total_repeated, total_length, total_cancelled, total_failed;
   Counter total_draft_rounds, total_drafted_tokens, total_verified_tokens, total_accepted_tokens;
   Counter total_switched_off_predicted, total_switched_off_measured;
   std::vector<Counter> accepted_at;  ///< [drafts of a round]

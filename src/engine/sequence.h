@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "engine/repetition.h"
 #include "engine/token_stream.h"
 #include "kv/prefix_cache.h"
 #include "kv/sequence_state.h"
@@ -30,8 +32,9 @@ struct Sequence {
   std::shared_ptr<TokenStream> stream;
   std::vector<int32_t> tokens;  ///< the prompt, then what was chosen
   int64_t num_prompt = 0;
-  std::optional<sampling::Sampler> sampler;  ///< has accepted what was chosen
-  std::optional<Constraint> constraint;      ///< the same
+  std::optional<sampling::Sampler> sampler;   ///< has accepted what was chosen
+  std::optional<Constraint> constraint;       ///< the same
+  std::optional<RepetitionWatch> repetition;  ///< the same
   SequenceKey key;
   bool finished = false;
   bool has_started = false;   ///< once at least
@@ -56,6 +59,9 @@ struct Sequence {
 
   int64_t num_tokens() const { return static_cast<int64_t>(tokens.size()); }
   int64_t num_chosen() const { return num_tokens() - num_prompt; }
+  std::span<const int32_t> answer() const {
+    return std::span(tokens).subspan(static_cast<size_t>(num_prompt));
+  }
   /// The most tokens that it can come to.
   int64_t max_tokens() const { return num_prompt + request.max_tokens; }
   /// The most blocks that it may begin with: one token at least is left to be run.

@@ -60,6 +60,7 @@ Result<std::unique_ptr<Sequence>> Stepper::sequence_of(TokenRequest request,
   auto sequence = std::make_unique<Sequence>();
   sequence->num_prompt = static_cast<int64_t>(request.prompt.size());
   sequence->sampler.emplace(std::move(request.sampling), request.seed, request.prompt);
+  if (request.repetition) sequence->repetition.emplace(*request.repetition);
   if (request.constraint) sequence->constraint.emplace(*request.constraint);
   sequence->tokens = std::move(request.prompt);
   sequence->key.priority = request.priority;
@@ -228,7 +229,7 @@ Result<void> Stepper::take_prompt_logprobs(Sequence& sequence, int64_t count, co
 
 void Stepper::end(Sequence& sequence, End end, std::optional<Error> error) {
   metrics_.count_end(end);
-  if (end == End::kStopId || end == End::kLength) record(sequence);
+  if (end != End::kCancelled && end != End::kError) record(sequence);
   sequence.finish(end, std::move(error));
 }
 
@@ -281,8 +282,11 @@ void Stepper::choose(Sequence& sequence, std::span<const float> logits) {
   sequence.sampler->accept(*token);
   metrics_.total_tokens.add(1);
   sequence.stream->push(*token, std::move(logprobs), now, sequence.work);
+  const bool is_repeated = sequence.repetition && sequence.repetition->accept(sequence.answer());
   if (std::ranges::find(request.stop_ids, *token) != request.stop_ids.end()) {
     end(sequence, End::kStopId);
+  } else if (is_repeated && sequence.num_chosen() >= sequence.sampler->params().min_tokens) {
+    end(sequence, End::kRepetition);
   } else if (sequence.num_chosen() >= request.max_tokens) {
     end(sequence, End::kLength);
   }

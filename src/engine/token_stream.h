@@ -14,6 +14,7 @@
 
 #include "engine/constraint.h"
 #include "engine/inbox.h"
+#include "engine/repetition.h"
 #include "sampling/params.h"
 #include "stoker/logprobs.h"
 #include "stoker/result.h"
@@ -40,12 +41,13 @@ struct TokenRequest {
   std::optional<int32_t> logprobs;
   /// Of every prompt token but the first, the same; reads no cached prefix.
   std::optional<int32_t> prompt_logprobs;
-  std::optional<ConstraintPlan> constraint;  ///< what the answer may be; none: anything
-  bool speculate = true;                     ///< drafts may be made for it; they change no token
+  std::optional<ConstraintPlan> constraint;   ///< what the answer may be; none: anything
+  std::optional<RepetitionLimit> repetition;  ///< ends the sequence; not before min_tokens
+  bool speculate = true;                      ///< drafts may be made for it; they change no token
 };
 
 /// How a sequence ended.
-enum class End { kStopId, kLength, kCancelled, kError };
+enum class End { kStopId, kRepetition, kLength, kCancelled, kError };
 
 /// What was done for a sequence.
 struct Work {

@@ -144,7 +144,8 @@ TEST(Sampler, AForcedTokenComesAtItsPosition) {
   logits[4] = 1;
   Scratch scratch(kernels::usable_levels().front());
   const auto drawn = [&](const Sampler& sampler, std::vector<int32_t> run) {
-    return sampler.draw(logits, run, scratch).value_or(-1);
+    const auto token = sampler.draw(logits, run, scratch);
+    return token ? *token : -1;
   };
   Sampler sampler(params, 1, {});
   EXPECT_EQ(drawn(sampler, {}), 4);

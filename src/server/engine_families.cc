@@ -76,6 +76,7 @@ void add_requests(const EngineStats& s, Families& out) {
              {gauge_of(static_cast<double>(s.num_waiting), {{"reason", "capacity"}})});
   out.counters("request_success_total", "Sequences that ended, by reason.",
                {counter_of(s.total_stopped, {{"finished_reason", "stop"}}),
+                counter_of(s.total_repeated, {{"finished_reason", "repetition"}}),
                 counter_of(s.total_length, {{"finished_reason", "length"}}),
                 counter_of(s.total_cancelled, {{"finished_reason", "abort"}}),
                 counter_of(s.total_failed, {{"finished_reason", "error"}})});

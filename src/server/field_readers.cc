@@ -276,6 +276,38 @@ Result<void> read_ignore_eos(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_repetition_detection(const Json& value, RequestDraft& draft) {
+  constexpr const char* kName = "repetition_detection";
+  if (!value.is_object()) return wrong_value(kName, "an object", value);
+  RepetitionDetection detection;
+  TRY_ASSIGN(detection.max_pattern_size,
+             int_or_0(value, "max_pattern_size", kName, 0, kMaxPatternSize));
+  TRY_ASSIGN(detection.min_pattern_size,
+             int_or_0(value, "min_pattern_size", kName, 0, detection.max_pattern_size));
+  TRY_ASSIGN(detection.min_count, int_or_0(value, "min_count", kName,
+                                           detection.max_pattern_size > 0 ? 2 : 0, INT32_MAX));
+  draft.request.repetition_detection = detection;
+  return {};
+}
+
+Result<void> read_max_repetition_size(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.repetition.max_pattern_size,
+             count_of(value, "max_repetition_pattern_size", 0, kMaxPatternSize));
+  return {};
+}
+
+Result<void> read_min_repetition_size(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.repetition.min_pattern_size,
+             count_of(value, "min_repetition_pattern_size", 0, kMaxPatternSize));
+  return {};
+}
+
+Result<void> read_repetition_count(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.repetition.min_count,
+             int_of(value, "repetition_min_count", 0, "an integer from 0 to 2147483647"));
+  return {};
+}
+
 Result<void> read_thinking_budget(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(const int32_t budget,
              int_of(value, "thinking_token_budget", -1, "an integer >= 0, or -1 for no limit"));

@@ -23,6 +23,7 @@ struct RequestDraft {
   std::optional<int32_t> max_completion_tokens;
   std::optional<int32_t> best_of;
   std::optional<int32_t> top_logprobs;
+  RepetitionDetection repetition;  ///< by its older names
   bool add_special_tokens = false;
   std::optional<bool> template_thinking;       ///< of chat_template_kwargs,
   std::optional<std::string> template_effort;  ///< and the effort

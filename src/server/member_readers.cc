@@ -54,6 +54,16 @@ Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
   return std::optional(value->as_bool());
 }
 
+Result<int32_t> int_or_0(const Json& object, const char* name, const std::string& param,
+                         int32_t least, int32_t most) {
+  const Json* value = find_member(object, name);
+  const std::optional<int64_t> number = value == nullptr ? 0 : value->as_int();
+  if (number && *number >= least && *number <= most) return static_cast<int32_t>(*number);
+  return wrong_value(param + "." + name,
+                     "an integer from " + std::to_string(least) + " to " + std::to_string(most),
+                     value == nullptr ? Json() : *value);
+}
+
 Error wrong_value(const std::string& param, const std::string& expected, const Json& found) {
   return {ErrorCode::kInvalidArgument,
           param + ": expected " + expected + ", found " + describe(found), param};

@@ -32,6 +32,11 @@ Result<const Json*> required_object(const Json& object, const char* name, const 
 Result<std::optional<bool>> optional_bool(const Json& object, const char* name,
                                           const std::string& param);
 
+/// A member that is an integer from `least` to `most`; 0 where it is absent or null. `param` is the
+/// place of the object.
+Result<int32_t> int_or_0(const Json& object, const char* name, const std::string& param,
+                         int32_t least, int32_t most);
+
 /// A wrong value: "<param>: expected <expected>, found <what it is>".
 Error wrong_value(const std::string& param, const std::string& expected, const Json& found);
 

@@ -119,6 +119,28 @@ Result<void> combine_lengths(RequestDraft& draft) {
   return {};
 }
 
+// The older names of repetition_detection's members.
+Result<void> combine_repetition(RequestDraft& draft) {
+  const RepetitionDetection& asked = draft.repetition;
+  if (asked == RepetitionDetection()) return {};
+  const auto found = [](int32_t number) { return ", found " + std::to_string(number); };
+  if (draft.request.repetition_detection)
+    return contradiction("repetition_detection",
+                         "expected none beside max_repetition_pattern_size, "
+                         "min_repetition_pattern_size and repetition_min_count");
+  if (asked.min_pattern_size > asked.max_pattern_size)
+    return contradiction("min_repetition_pattern_size",
+                         "expected at most max_repetition_pattern_size, which is " +
+                             std::to_string(asked.max_pattern_size) +
+                             found(asked.min_pattern_size));
+  if (asked.max_pattern_size > 0 && asked.min_count < 2)
+    return contradiction(
+        "repetition_min_count",
+        "expected at least 2 with max_repetition_pattern_size" + found(asked.min_count));
+  draft.request.repetition_detection = asked;
+  return {};
+}
+
 // Whether the answer goes on with the last message.
 Result<void> combine_continuation(RequestDraft& draft) {
   if (draft.continue_final_message && draft.add_generation_prompt.value_or(false))
@@ -151,6 +173,7 @@ Result<void> combine(RequestDraft& draft) {
   }
   if (auto combined = combine_lengths(draft); !combined) return combined;
   if (auto combined = combine_logprobs(draft); !combined) return combined;
+  if (auto combined = combine_repetition(draft); !combined) return combined;
   if (auto combined = combine_continuation(draft); !combined) return combined;
   combine_thinking(draft);
   draft.parsed.form.names_tool = draft.chat.tool_choice.kind == ToolChoice::Kind::kNamed;

@@ -121,6 +121,28 @@ const Case kCommonCases[] = {
     {R"("frequency_penalty":2)", nullptr},
     {R"("frequency_penalty":-2.1)", "frequency_penalty"},
     {R"("frequency_penalty":[])", "frequency_penalty"},
+    {R"("repetition_detection":{})", nullptr},
+    {R"("repetition_detection":{"max_pattern_size":9,"min_count":2})", nullptr},
+    {R"("repetition_detection":{"max_pattern_size":9,"min_pattern_size":9,"min_count":3})",
+     nullptr},
+    {R"("repetition_detection":7)", "repetition_detection"},
+    {R"("repetition_detection":{"max_pattern_size":1025,"min_count":2})",
+     "repetition_detection.max_pattern_size"},
+    {R"("repetition_detection":{"max_pattern_size":1.0,"min_count":2})",
+     "repetition_detection.max_pattern_size"},
+    {R"("repetition_detection":{"max_pattern_size":9,"min_pattern_size":10,"min_count":2})",
+     "repetition_detection.min_pattern_size"},
+    {R"("repetition_detection":{"min_pattern_size":1})", "repetition_detection.min_pattern_size"},
+    {R"("repetition_detection":{"max_pattern_size":9})", "repetition_detection.min_count"},
+    {R"("repetition_detection":{"max_pattern_size":9,"min_count":1})",
+     "repetition_detection.min_count"},
+    {R"("max_repetition_pattern_size":0,"min_repetition_pattern_size":0)", nullptr},
+    {R"("max_repetition_pattern_size":9,"repetition_min_count":2)", nullptr},
+    {R"("max_repetition_pattern_size":true)", "max_repetition_pattern_size"},
+    {R"("max_repetition_pattern_size":9)", "repetition_min_count"},
+    {R"("repetition_min_count":-1)", "repetition_min_count"},
+    {R"("min_repetition_pattern_size":2)", "min_repetition_pattern_size"},
+    {R"("repetition_detection":{},"repetition_min_count":2)", "repetition_detection"},
     {R"("repetition_penalty":1.1)", nullptr},
     {R"("repetition_penalty":0)", "repetition_penalty"},
     {R"("repetition_penalty":1e7)", "repetition_penalty"},
@@ -507,6 +529,18 @@ TEST(RequestParser, AThinkingBudgetIsSubmittedWhereThereIsReasoning) {
   EXPECT_EQ(budget(""), std::nullopt);
   check(Route::kCompletions, {R"("thinking_token_budget":-1)", nullptr});
   check(Route::kCompletions, {R"("thinking_token_budget":12)", "thinking_token_budget"});
+}
+
+TEST(RequestParser, RepetitionHasTwoSpellings) {
+  const RepetitionDetection expected = {9, 2, 3};
+  for (const char* members :
+       {R"("repetition_detection":{"max_pattern_size":9,"min_pattern_size":2,"min_count":3})",
+        R"("max_repetition_pattern_size":9,"min_repetition_pattern_size":2,)"
+        R"("repetition_min_count":3)"}) {
+    for (const Route route : {Route::kCompletions, Route::kChat})
+      EXPECT_EQ(parse(route, members)->requests[0].repetition_detection, expected) << members;
+  }
+  EXPECT_FALSE(parse(Route::kChat, "")->requests[0].repetition_detection);
 }
 
 TEST(RequestParser, TemplateArgumentsStandBehindTheFieldsOfTheirOwn) {

@@ -15,7 +15,7 @@ const char* code_of(const HttpError& error) {
 }
 
 bool is_cut(const Finish& finish) {
-  return finish.reason == FinishReason::kLength;
+  return finish.reason == FinishReason::kLength || finish.reason == FinishReason::kRepetition;
 }
 
 }  // namespace
@@ -228,20 +228,23 @@ std::string ResponsesAnswer::usage_json() const {
 }
 
 // `error` is JSON.
-std::string ResponsesAnswer::response_json(Status status, const std::string& error) const {
+std::string ResponsesAnswer::response_json(Status status, const std::string& error,
+                                           const char* why_cut) const {
   const bool is_ended = status == Status::kCompleted || status == Status::kIncomplete;
   return "{\"id\":" + json_quote(id_) + R"(,"object":"response","created_at":)" +
          std::to_string(created_) + ",\"status\":\"" + word_of_status(status) +
          R"(","background":false,"store":false,"previous_response_id":null,"truncation":"disabled","error":)" +
          error + ",\"incomplete_details\":" +
-         (status == Status::kIncomplete ? R"({"reason":"max_output_tokens"})" : "null") +
+         (status == Status::kIncomplete ? "{\"reason\":\"" + std::string(why_cut) + "\"}"
+                                        : "null") +
          ",\"model\":" + json_quote(form_.model) + "," + form_.repeated +
          ",\"output\":" + output_json() + ",\"usage\":" + (is_ended ? usage_json() : "null") + "}";
 }
 
 std::string ResponsesAnswer::ended_response_json(const Finish& finish) const {
-  std::string out =
-      response_json(is_cut(finish) ? Status::kIncomplete : Status::kCompleted, "null");
+  const bool is_repeated = finish.reason == FinishReason::kRepetition;
+  std::string out = response_json(is_cut(finish) ? Status::kIncomplete : Status::kCompleted, "null",
+                                  is_repeated ? "repetition" : "max_output_tokens");
   out.pop_back();
   return out + ",\"seed\":" + seed_json(finish.seed) + receipt_member(finish) + "}";
 }

@@ -61,7 +61,8 @@ class ResponsesAnswer final : public Answer {
   std::string place_members() const;
   std::string output_json() const;
   std::string usage_json() const;
-  std::string response_json(Status status, const std::string& error) const;
+  std::string response_json(Status status, const std::string& error,
+                            const char* why_cut = "") const;
   std::string ended_response_json(const Finish& finish) const;
 
   const AnswerForm form_;

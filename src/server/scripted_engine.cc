@@ -13,7 +13,7 @@ const char* version() {
 }
 
 const char* to_string(FinishReason reason) {
-  constexpr const char* kNames[] = {"stop", "length", "abort", "error", "tool_calls"};
+  constexpr const char* kNames[] = {"stop", "length", "abort", "error", "tool_calls", "repetition"};
   return kNames[static_cast<int>(reason)];
 }
 
