@@ -165,6 +165,9 @@ struct Request {
   /// Answers to the prompt, 1 to kMaxChoices. Choice 0 is the answer that n = 1 gives; the others
   /// have seeds of their own (Finish::seed).
   int32_t n = 1;
+  /// >= 1: no more of the prompt's tokens than the last so many are read; -1: than leave room for
+  /// max_tokens, or for one token without it [all].
+  std::optional<int32_t> truncate_prompt_tokens;
   std::optional<int32_t> max_tokens;  ///< >= 1 [what is left of the context]
   int32_t min_tokens = 0;  ///< before these neither end of text nor a stop; at most max_tokens
   /// At most kMaxStops strings of 1 to kMaxStopBytes bytes, looked for in the content; the text is

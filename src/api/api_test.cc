@@ -196,6 +196,46 @@ TEST_F(ApiTest, AnEmptyTextIsBosAndBosIsAddedOnce) {
   EXPECT_EQ(ids[0], 0);
 }
 
+TEST_F(ApiTest, ALongPromptIsCutFromItsBeginning) {
+  const auto length = [](const Request& request) {
+    const auto stream = demo_->submit(request);
+    EXPECT_TRUE(stream) << (stream ? "" : stream.error().message);
+    return stream ? (*stream)->prompt_ids().size() : 0;
+  };
+  const auto context = static_cast<size_t>(demo_->model().max_context_tokens);
+  Request request = id_request({}, 1);
+  std::vector<int32_t> ids(context + 50);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(5 + i % 100);
+  request.prompt = TokenPrompt{ids};
+  EXPECT_EQ(refused(request).field, "prompt");
+  request.truncate_prompt_tokens = 7;
+  const auto cut = demo_->submit(request);
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_EQ((*cut)->prompt_ids(), std::vector<int32_t>(ids.end() - 7, ids.end()));
+  request.truncate_prompt_tokens = -1;
+  EXPECT_EQ(length(request), context - 1);
+  request.max_tokens = 20;
+  EXPECT_EQ(length(request), context - 20);
+  request.max_tokens.reset();
+  EXPECT_EQ(length(request), context - 1);
+  request.max_tokens = static_cast<int32_t>(context);
+  EXPECT_EQ(refused(request).field, "max_tokens");
+  request.max_tokens = 5;
+  request.prompt = TokenPrompt{{5, 6, 7}};
+  EXPECT_EQ(length(request), 3U) << "short ones stay";
+  request.truncate_prompt_tokens = 3;
+  EXPECT_EQ(length(request), 3U);
+  for (const int32_t wrong : {0, -2}) {
+    request.truncate_prompt_tokens = wrong;
+    EXPECT_EQ(refused(request).field, "truncate_prompt_tokens");
+  }
+  Request chat = chat_request("What is the capital of France?", "disabled");
+  const std::vector<int32_t> whole = (*demo_->submit(chat))->prompt_ids();
+  chat.truncate_prompt_tokens = 4;
+  EXPECT_EQ((*demo_->submit(chat))->prompt_ids(),
+            std::vector<int32_t>(whole.end() - 4, whole.end()));
+}
+
 TEST_F(ApiTest, CancelledAndDestroyedStreamsEnd) {
   Request request = id_request({5, 6, 7}, 3000);
   request.sampling.temperature = 1;

@@ -108,6 +108,8 @@ class LocalEngine final : public Engine {
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override {
     TRY_ASSIGN(engine::TokenRequest tokens_of, resolve_request(request, *model_, use_priorities_));
     TRY_ASSIGN(EncodedPrompt prompt, encode_prompt(request, *model_));
+    if (auto checked = truncate_prompt(request, model_->info(), prompt); !checked)
+      return std::move(checked).error();
     if (auto checked = resolve_lengths(request, prompt, model_->info(), tokens_of); !checked)
       return std::move(checked).error();
     if (auto checked = resolve_thinking(request, prompt, *model_, tokens_of); !checked)

@@ -372,6 +372,22 @@ Result<engine::TokenRequest> resolve_request(const Request& request, const Loade
   return out;
 }
 
+Result<void> truncate_prompt(const Request& request, const ModelInfo& info, EncodedPrompt& prompt) {
+  if (!request.truncate_prompt_tokens) return {};
+  int64_t kept = *request.truncate_prompt_tokens;
+  if (kept < -1 || kept == 0) {
+    return invalid("truncate_prompt_tokens",
+                   "expected at least 1, or -1 for as many as the context has room for, found " +
+                       std::to_string(kept));
+  }
+  // Of an answer that needs the whole context one is left, which resolve_lengths() tells.
+  if (kept == -1)
+    kept = std::max<int64_t>(1, int64_t{info.max_context_tokens} - request.max_tokens.value_or(1));
+  const auto length = static_cast<int64_t>(prompt.ids.size());
+  if (length > kept) prompt.ids.erase(prompt.ids.begin(), prompt.ids.begin() + (length - kept));
+  return {};
+}
+
 Result<void> resolve_thinking(const Request& request, const EncodedPrompt& prompt,
                               const LoadedModel& model, engine::TokenRequest& out) {
   if (!request.thinking_token_budget) return {};

@@ -43,6 +43,9 @@ Result<EncodedPrompt> encode_prompt(Request& request, const LoadedModel& model);
 Result<engine::TokenRequest> resolve_request(const Request& request, const LoadedModel& model,
                                              bool use_priorities);
 
+/// Leaves the last tokens of the prompt, as far as the request says. Errors: kInvalidArgument.
+Result<void> truncate_prompt(const Request& request, const ModelInfo& info, EncodedPrompt& prompt);
+
 /// Where reasoning is cut off, if it has a budget and the answer begins with some. Errors:
 /// kInvalidArgument.
 Result<void> resolve_thinking(const Request& request, const EncodedPrompt& prompt,

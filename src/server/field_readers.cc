@@ -144,6 +144,14 @@ Result<void> read_max_tokens(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_truncate_prompt(const Json& value, RequestDraft& draft) {
+  constexpr const char* kExpected = "an integer >= 1, or -1";
+  TRY_ASSIGN(const int32_t kept, int_of(value, "truncate_prompt_tokens", -1, kExpected));
+  if (kept == 0) return wrong_value("truncate_prompt_tokens", kExpected, value);
+  draft.request.truncate_prompt_tokens = kept;
+  return {};
+}
+
 Result<void> read_max_completion_tokens(const Json& value, RequestDraft& draft) {
   TRY_ASSIGN(draft.max_completion_tokens, read_count_from_1(value, "max_completion_tokens"));
   return {};

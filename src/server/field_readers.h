@@ -15,6 +15,7 @@ Result<void> read_model(const Json& value, RequestDraft& draft);
 Result<void> read_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_messages(const Json& value, RequestDraft& draft);
 Result<void> read_max_tokens(const Json& value, RequestDraft& draft);
+Result<void> read_truncate_prompt(const Json& value, RequestDraft& draft);
 Result<void> read_max_completion_tokens(const Json& value, RequestDraft& draft);
 Result<void> read_temperature(const Json& value, RequestDraft& draft);
 Result<void> read_top_p(const Json& value, RequestDraft& draft);

@@ -45,6 +45,11 @@ Result<std::string> tokenize_answer(const Engine& engine, std::string_view body,
     return Error{ErrorCode::kInvalidArgument,
                  "prompt: expected one, found " + std::to_string(parsed.requests.size()), "prompt"};
   }
+  if (parsed.requests[0].truncate_prompt_tokens) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "truncate_prompt_tokens: expected none, since all tokens of the prompt are told",
+                 "truncate_prompt_tokens"};
+  }
   TRY_ASSIGN(const std::vector<int32_t> ids, engine.encode(std::move(parsed.requests[0].prompt)));
   Json tokens = Json::array();
   for (const int32_t id : ids) tokens.push(Json::integer(id));
