@@ -108,6 +108,14 @@ struct CollectedCalls {
   }
 };
 
+/// How much of a prompt is read.
+struct PromptProgress {
+  int32_t total_tokens = 0;      ///< of the prompt
+  int32_t cached_tokens = 0;     ///< of these, taken from the prefix cache
+  int32_t processed_tokens = 0;  ///< read so far, the cached ones included
+  Seconds time{};                ///< since the first step that held a row of it
+};
+
 /// One piece of an answer. Text pieces are whole UTF-8 and never hold a part of a stop string that
 /// was met.
 struct Event {
@@ -126,6 +134,9 @@ struct Event {
   /// With the first token of choice 0, with Request::prompt_logprobs: of every prompt token but the
   /// first, given those before it. [prompt_tokens - 1]
   std::vector<PositionLogprobs> prompt_logprobs;
+  /// Of choice 0, with Request::return_progress: after each step that reads a part of its prompt,
+  /// the last one included; of steps that came since the event before the latest alone.
+  std::optional<PromptProgress> prompt_progress;
   std::optional<Finish> finish;  ///< on the last event of each choice
 };
 

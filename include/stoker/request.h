@@ -191,6 +191,7 @@ struct Request {
   std::optional<int32_t> logprobs;
   /// Event::prompt_logprobs, the same; reads no cached prefix.
   std::optional<int32_t> prompt_logprobs;
+  bool return_progress = false;  ///< Event::prompt_progress
   bool speculate = true;  ///< drafts may be made for it (stoker/speculation.h); no token changes
   bool receipt = false;   ///< Finish::receipt (stoker/receipt.h)
 };

@@ -33,9 +33,10 @@ ChoiceText::~ChoiceText() {
 std::optional<Event> ChoiceText::poll() {
   if (finished_) return std::nullopt;
   engine::TokenProgress progress = tokens_->take();
-  if (progress.tokens.empty() && !progress.end) return std::nullopt;
+  if (progress.tokens.empty() && !progress.num_read && !progress.end) return std::nullopt;
   Event event;
   event.choice = choice_;
+  event.prompt_progress = prompt_progress(progress);
   event.prompt_logprobs = std::move(progress.prompt_logprobs);
   for (size_t i = 0; i < progress.tokens.size() && !text_.is_over(); ++i) {
     std::optional<PositionLogprobs> logprobs;
@@ -58,6 +59,14 @@ std::optional<Event> ChoiceText::poll() {
   text_.count_shown(finished_, event);
   if (finished_) log(*event.finish);
   return event;
+}
+
+std::optional<PromptProgress> ChoiceText::prompt_progress(
+    const engine::TokenProgress& progress) const {
+  if (!progress.num_read) return std::nullopt;
+  return PromptProgress{start_.num_prompt, static_cast<int32_t>(progress.cost.cached_tokens),
+                        static_cast<int32_t>(*progress.num_read),
+                        progress.read_at - progress.cost.scheduled};
 }
 
 void ChoiceText::take(int32_t token, std::optional<PositionLogprobs> logprobs, Event& event) {

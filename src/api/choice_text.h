@@ -42,6 +42,7 @@ class ChoiceText {
   void cancel() { tokens_->cancel(); }
 
  private:
+  std::optional<PromptProgress> prompt_progress(const engine::TokenProgress& progress) const;
   void take(int32_t token, std::optional<PositionLogprobs> logprobs, Event& event);
   bool may_stop() const { return num_tokens_ > start_.min_tokens; }
   bool is_hidden(int32_t token) const;

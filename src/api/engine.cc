@@ -47,6 +47,7 @@ std::vector<engine::TokenRequest> choices_of(const engine::TokenRequest& request
   for (size_t j = 1; j < choices.size(); ++j) {
     choices[j].seed = sampling::choice_seed(request.seed, j);
     choices[j].prompt_logprobs.reset();
+    choices[j].tell_progress = false;
   }
   return choices;
 }

@@ -140,6 +140,49 @@ TEST(EngineService, PromptLogprobsComeWithTheFirstToken) {
   }
 }
 
+// After each step that reads a part of it, in order, up to the whole.
+TEST(EngineService, ThePromptsProgressIsTold) {
+  EngineOptions options;
+  options.max_num_seqs = 4;
+  options.max_num_batched_tokens = 64;
+  const auto engine = open(options);
+  Request request = request_of(400, 3);
+  request.n = 2;
+  const auto progress_of = [&] {
+    std::vector<PromptProgress> told;
+    const auto stream = *engine->submit(request);
+    int num_finished = 0;
+    for (int i = 0; i < 6000 && num_finished < request.n; ++i) {
+      auto event = stream->wait(10ms);
+      if (!event) continue;
+      if (event->prompt_progress) {
+        EXPECT_EQ(event->choice, 0);
+        told.push_back(*event->prompt_progress);
+      }
+      num_finished += event->finish ? 1 : 0;
+    }
+    EXPECT_EQ(num_finished, request.n);
+    return told;
+  };
+  EXPECT_TRUE(progress_of().empty()) << "it was not asked for";
+  for (const int32_t cached : {0, 384}) {
+    if (cached == 0) engine->reset_prefix_cache();
+    request.return_progress = true;
+    const std::vector<PromptProgress> told = progress_of();
+    ASSERT_FALSE(told.empty());
+    int32_t before = cached;
+    for (const PromptProgress& progress : told) {
+      EXPECT_EQ(progress.total_tokens, 400);
+      EXPECT_EQ(progress.cached_tokens, cached);
+      EXPECT_GT(progress.processed_tokens, before);
+      EXPECT_GT(progress.time.count(), 0);
+      before = progress.processed_tokens;
+    }
+    EXPECT_EQ(before, 400);
+    EXPECT_GE(told.size(), cached == 0 ? 2U : 1U);
+  }
+}
+
 TEST(EngineService, ADeadlineEndsARequest) {
   const auto engine = open({});
   Request request = request_of(10, 4000);

@@ -368,6 +368,7 @@ Result<engine::TokenRequest> resolve_request(const Request& request, const Loade
   out.cache_salt = request.cache_salt;
   out.logprobs = request.logprobs;
   out.prompt_logprobs = request.prompt_logprobs;
+  out.tell_progress = request.return_progress;
   out.speculate = request.speculate;
   return out;
 }

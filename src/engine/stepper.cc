@@ -101,6 +101,7 @@ void Stepper::run(std::span<Share> shares) {
   collect(shares);
   logits_.resize(wanted_.size() * static_cast<size_t>(model_.config().vocab_size));
   model_.forward(work_, batch_, wanted_, logits_.data(), nullptr);
+  tell_progress(shares);
   const int64_t tokens_before = metrics_.total_tokens.get();
   choose_tokens(shares);
   scheduler_.commit();
@@ -172,6 +173,16 @@ void Stepper::collect(std::span<const Share> shares) {
     metrics_.total_cached_tokens.add(cached);
   }
   first_wanted_.push_back(static_cast<int64_t>(wanted_.size()));
+}
+
+// To those whose prompts are being read and who want to know.
+void Stepper::tell_progress(std::span<const Share> shares) {
+  const Clock::time_point now = Clock::now();
+  for (const Share& share : shares) {
+    const Sequence& sequence = *share.sequence;
+    if (!sequence.request.tell_progress || sequence.num_chosen() > 0) continue;
+    sequence.stream->tell_read(sequence.state->length(), now);
+  }
 }
 
 void Stepper::choose_tokens(std::span<const Share> shares) {

@@ -71,6 +71,7 @@ class Stepper {
   void run(std::span<Share> shares);
   void collect(std::span<const Share> shares);
   std::span<const int32_t> ids_of(const Share& share);
+  static void tell_progress(std::span<const Share> shares);
   void choose_tokens(std::span<const Share> shares);
   void choose_run(const Share& share, const float* logits);
   Result<int32_t> draw(Sequence& sequence, std::span<const float> logits);

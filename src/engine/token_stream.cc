@@ -13,7 +13,8 @@ TokenStream::TokenStream(std::shared_ptr<Inbox> inbox, std::function<void()> rea
 }
 
 bool TokenStream::has_news() const {
-  return !progress_.tokens.empty() || (progress_.end.has_value() && !end_taken_);
+  return !progress_.tokens.empty() || progress_.num_read ||
+         (progress_.end.has_value() && !end_taken_);
 }
 
 TokenProgress TokenStream::take() {
@@ -23,6 +24,8 @@ TokenProgress TokenStream::take() {
   taken.logprobs.swap(progress_.logprobs);
   // They are set before the first token is pushed, and a look may come between.
   if (!taken.tokens.empty()) taken.prompt_logprobs.swap(progress_.prompt_logprobs);
+  taken.num_read = std::exchange(progress_.num_read, std::nullopt);
+  taken.read_at = progress_.read_at;
   taken.end = progress_.end;
   taken.error = progress_.error;
   taken.cost = progress_.cost;
@@ -75,6 +78,15 @@ void TokenStream::push(int32_t token, std::optional<PositionLogprobs> logprobs,
   cost.work = work;
   progress_.tokens.push_back(token);
   if (logprobs) progress_.logprobs.push_back(*std::move(logprobs));
+  news_.notify_all();
+  if (ready_) ready_();
+}
+
+void TokenStream::tell_read(int64_t num_tokens, Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (num_tokens <= most_read_) return;  // it was preempted, and reads again
+  progress_.num_read = most_read_ = num_tokens;
+  progress_.read_at = now;
   news_.notify_all();
   if (ready_) ready_();
 }

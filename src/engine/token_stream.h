@@ -43,6 +43,7 @@ struct TokenRequest {
   std::optional<int32_t> prompt_logprobs;
   std::optional<ConstraintPlan> constraint;   ///< what the answer may be; none: anything
   std::optional<RepetitionLimit> repetition;  ///< ends the sequence; not before min_tokens
+  bool tell_progress = false;                 ///< while its prompt is read
   bool speculate = true;                      ///< drafts may be made for it; they change no token
 };
 
@@ -72,6 +73,8 @@ struct TokenProgress {
   std::vector<int32_t> tokens;                    ///< chosen since the last look
   std::vector<PositionLogprobs> logprobs;         ///< if asked for, one for each token
   std::vector<PositionLogprobs> prompt_logprobs;  ///< if asked for, with the first token
+  std::optional<int64_t> num_read;                ///< of the prompt, if that is told and new
+  Clock::time_point read_at;                      ///< when that was so
   std::optional<End> end;                         ///< nothing more will come
   std::optional<Error> error;                     ///< with End::kError
   Cost cost;
@@ -100,6 +103,8 @@ class TokenStream {
   void mark_scheduled(Clock::time_point now, int64_t cached_tokens);
   void push(int32_t token, std::optional<PositionLogprobs> logprobs, Clock::time_point now,
             const Work& work);
+  /// So many tokens of the prompt are read; never fewer than before.
+  void tell_read(int64_t num_tokens, Clock::time_point now);
   void set_prompt_logprobs(std::vector<PositionLogprobs> logprobs);
   void finish(End end, std::optional<Error> error, const Work& work);
 
@@ -110,6 +115,7 @@ class TokenStream {
   std::mutex mutex_;  // guards everything below
   std::condition_variable news_;
   TokenProgress progress_;
+  int64_t most_read_ = 0;
   SequenceKey key_;
   bool end_taken_ = false;
   std::function<void()> ready_;

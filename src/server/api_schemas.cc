@@ -23,7 +23,7 @@ constexpr TakenSchema kTaken[] = {
     {"int >= 1, or 0 or -1 for off", R"({"type":"integer","minimum":-1,"maximum":2147483647})"},
     {"int >= 0", R"({"type":"integer","minimum":0,"maximum":2147483647})"},
     {"int >= 1, or -1",
-     R"({"type":"integer","minimum":-1,"maximum":2147483647,"not":{"const":0}})"},
+     R"({"anyOf":[{"type":"integer","minimum":1,"maximum":2147483647},{"const":-1}]})"},
     {"int from 0 to 1024", R"({"type":"integer","minimum":0,"maximum":1024})"},
     {"int >= 0, or -1 for no limit", R"({"type":"integer","minimum":-1,"maximum":2147483647})"},
     {"int from 0 to `max_tokens`", R"({"type":"integer","minimum":0,"maximum":2147483647})"},

@@ -371,6 +371,11 @@ Result<void> read_stream(const Json& value, RequestDraft& draft) {
   return {};
 }
 
+Result<void> read_return_progress(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(draft.request.return_progress, bool_of(value, "return_progress"));
+  return {};
+}
+
 Result<void> read_stream_options(const Json& value, RequestDraft& draft) {
   if (!value.is_object()) return wrong_value("stream_options", "an object", value);
   draft.has_stream_options = true;

@@ -49,6 +49,7 @@ Result<void> read_top_logprobs(const Json& value, RequestDraft& draft);
 Result<void> read_prompt_logprobs(const Json& value, RequestDraft& draft);
 Result<void> read_receipt(const Json& value, RequestDraft& draft);
 Result<void> read_stream(const Json& value, RequestDraft& draft);
+Result<void> read_return_progress(const Json& value, RequestDraft& draft);
 Result<void> read_stream_options(const Json& value, RequestDraft& draft);
 Result<void> read_user(const Json& value, RequestDraft& draft);
 Result<void> read_request_id(const Json& value, RequestDraft& draft);

@@ -1,6 +1,7 @@
 #include "server/openai_answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/json.h"
@@ -84,6 +85,7 @@ void OpenAiAnswer::tell(Choice& choice, Event& event, std::string& out) {
 
 // As events of the stream.
 void OpenAiAnswer::write(Choice& choice, const Event& event, std::string& out) {
+  if (event.prompt_progress) append_progress(choice, *event.prompt_progress, out);
   if (form_.route == Route::kChat) {
     if (form_.include_reasoning) append_delta(choice, "reasoning", event.reasoning, out);
     append_delta(choice, "content", event.text, out);
@@ -150,7 +152,7 @@ void OpenAiAnswer::append_end(Choice& choice, const std::string& text, std::stri
 
 // `end`: the members of a choice's last chunk; empty on the others.
 void OpenAiAnswer::append_chunk(const Choice& choice, const std::string& content,
-                                const std::string& end, std::string& out) {
+                                const std::string& end, std::string& out, const std::string& more) {
   ToldChoice& told = told_[choice.index];
   out += "data: " + prefix_ + ",\"choices\":[{\"index\":" + std::to_string(choice.index) + "," +
          content + ",\"logprobs\":" + (form_.logprobs ? told.logprobs.take(false) : "null") + "," +
@@ -166,7 +168,19 @@ void OpenAiAnswer::append_chunk(const Choice& choice, const std::string& content
   } else if (form_.include_usage) {
     out += ",\"usage\":null";
   }
-  out += "}\n\n";
+  out += more + "}\n\n";
+}
+
+// A chunk without text, beside whose choice stands how much of its prompt is read.
+void OpenAiAnswer::append_progress(const Choice& choice, const PromptProgress& progress,
+                                   std::string& out) {
+  Json told = Json::object();
+  told.set("total", Json::integer(progress.total_tokens));
+  told.set("cache", Json::integer(progress.cached_tokens));
+  told.set("processed", Json::integer(progress.processed_tokens));
+  told.set("time_ms", Json::real(std::round(progress.time.count() * 1e6) / 1e3));
+  append_chunk(choice, form_.route == Route::kChat ? "\"delta\":{}" : "\"text\":\"\"", "", out,
+               ",\"prompt_progress\":" + told.dump());
 }
 
 void OpenAiAnswer::append_usage_chunk(std::string& out) const {

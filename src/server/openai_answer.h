@@ -42,7 +42,8 @@ class OpenAiAnswer final : public Answer {
   std::string end_members(const Finish& finish) const;
   void append_end(Choice& choice, const std::string& text, std::string& out);
   void append_chunk(const Choice& choice, const std::string& content, const std::string& end,
-                    std::string& out);
+                    std::string& out, const std::string& more = "");
+  void append_progress(const Choice& choice, const PromptProgress& progress, std::string& out);
   void append_usage_chunk(std::string& out) const;
   std::string metrics_member() const;
   std::string choice_json(const Choice& choice, size_t index);

@@ -167,6 +167,8 @@ Result<void> combine(RequestDraft& draft) {
     draft.chat.messages.insert(draft.chat.messages.begin(), {"system", std::move(draft.system)});
   if (draft.has_stream_options && !draft.parsed.form.stream)
     return contradiction("stream_options", "only with stream: true");
+  if (draft.request.return_progress && !draft.parsed.form.stream)
+    return contradiction("return_progress", "expected false without stream: true, found true");
   if (is_anthropic(draft.parsed.form.route)) {
     if (!draft.chat.thinking) draft.chat.thinking = "disabled";  // as its clients expect
     return {};
