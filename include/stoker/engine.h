@@ -100,6 +100,13 @@ struct EngineOptions {
   ProgressSink progress;  ///< may be null
 };
 
+/// How much a sleeping engine gives back.
+enum class SleepLevel {
+  kNothing = 0,  ///< it only refuses requests
+  kState = 1,    ///< the memory of what requests had, and of cached prefixes
+  kWeights = 2,  ///< also the pages of the weights, which the system then reads again
+};
+
 /// A running request. Read by one thread at a time; cancel() may come from any. Destroying it
 /// cancels the request. May outlive its Engine: it then ends with kCancelled.
 class Stream {
@@ -194,6 +201,14 @@ class Engine {
   /// The longest prefixes without a salt that save_prefix can give now, at most `max`, the one last
   /// used first.
   virtual Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max);
+
+  /// Refuses new requests (kResourceExhausted) until wake_up(), and gives memory back as soon as
+  /// those that run or wait have ended; with `abort` they are cancelled. stats() tell whether that
+  /// is done. Cached prefixes are gone then; no answer is another one. Error: kUnsupported for
+  /// kWeights where the weights are not mapped from the store. Any thread.
+  virtual Result<void> sleep(SleepLevel level, bool abort) = 0;
+  /// Takes requests again; what was given back comes again as it is used.
+  virtual void wake_up() = 0;
 
   /// Whether steps are being taken when there is work: false after a fault that ended the engine
   /// thread, or found its weights damaged.

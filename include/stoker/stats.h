@@ -24,8 +24,10 @@ struct EngineStats {
   int64_t num_blocks_used = 0;    ///< by sequences that run
   int64_t num_blocks_cached = 0;  ///< beside these, kept for prefixes
   int64_t block_tokens = 0;
-  int64_t num_images = 0;        ///< positions at which a prefix can be taken up
-  int64_t max_prefill_rows = 0;  ///< the latest bound on prefill rows in a step that decodes
+  int32_t sleep_level = -1;          ///< asked for by Engine::sleep; -1: it is awake
+  bool has_released_memory = false;  ///< nothing runs any more, and the memory is given back
+  int64_t num_images = 0;            ///< positions at which a prefix can be taken up
+  int64_t max_prefill_rows = 0;      ///< the latest bound on prefill rows in a step that decodes
 
   // Since the start.
   int64_t total_steps = 0;

@@ -147,6 +147,19 @@ class LocalEngine final : public Engine {
 
   EngineStats stats() const override { return loop_->stats(); }
   void reset_prefix_cache() override { loop_->reset_prefix_cache(); }
+  Result<void> sleep(SleepLevel level, bool abort) override {
+    const bool has_weights = level == SleepLevel::kWeights;
+    if (has_weights && !model_->can_drop_pages()) {
+      return Error{ErrorCode::kUnsupported,
+                   "level: expected 0 or 1, since the weights are not mapped from a store, found 2",
+                   "level"};
+    }
+    loop_->sleep(static_cast<int32_t>(level), level != SleepLevel::kNothing,
+                 has_weights ? [this] { model_->drop_pages(); } : std::function<void()>());
+    if (abort) loop_->cancel_all();
+    return {};
+  }
+  void wake_up() override { loop_->wake_up(); }
 
   Result<KeptPrefix> save_prefix(const std::vector<int32_t>& ids) override {
     if (auto checked = model_->check_ids(ids, "ids"); !checked) return std::move(checked).error();

@@ -369,6 +369,8 @@ class OddEngine : public Engine {
   Result<std::string> decode(const std::vector<int32_t>&) const override { return std::string(); }
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}
+  Result<void> sleep(SleepLevel, bool) override { return {}; }
+  void wake_up() override {}
   bool healthy() const override { return healthy_; }
   void drain(std::chrono::milliseconds) override {}
 

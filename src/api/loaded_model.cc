@@ -240,6 +240,17 @@ void LoadedModel::describe(const std::string& name, const std::string& path) {
       model_->replay().mode == ReplayMode::kCompact ? kCompactMode : kReferenceMode;
 }
 
+bool LoadedModel::can_drop_pages() const {
+  return stored_ && std::ranges::all_of(stored_->objects, &snapshot::Object::can_drop_pages);
+}
+
+void LoadedModel::drop_pages() const {
+  if (stored_) {
+    for (const snapshot::Object& object : stored_->objects) object.drop_pages();
+  }
+  for (const MappedFile& file : checkpoint_.shards().files) file.drop_pages();
+}
+
 Result<void> LoadedModel::check_ids(const std::vector<int32_t>& ids,
                                     const std::string& field) const {
   const ModelConfig& c = checkpoint_.config();

@@ -53,6 +53,10 @@ class LoadedModel {
   const ModelWeights& weights() const { return stored_ ? *stored_->weights : packed_->weights(); }
   /// Where they are mapped from; null: they are in memory.
   const StoredWeights* stored() const { return stored_ ? &*stored_ : nullptr; }
+  /// Whether all weights are mapped from files. The system may then use their pages for other
+  /// things until they are read again, which drop_pages() lets it do at once.
+  bool can_drop_pages() const;
+  void drop_pages() const;
   const Tokenizer* tokenizer() const {
     return tokenizer_ ? &*tokenizer_ : nullptr;
   }  ///< null: ids only

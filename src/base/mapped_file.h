@@ -35,6 +35,8 @@ class MappedFile {
   ~MappedFile();
 
   Bytes bytes() const { return {data_, size_}; }
+  /// Its pages may be used for other things until they are read again.
+  void drop_pages() const;
   const std::string& path() const { return path_; }
   /// As it was when it was opened.
   const FileIdentity& identity() const { return identity_; }

@@ -13,7 +13,7 @@ Inbox::~Inbox() = default;
 Result<void> Inbox::submit(std::vector<std::unique_ptr<Sequence>> sequences) {
   {
     const std::lock_guard lock(mutex_);
-    if (closed_ || num_queued_ >= max_queue_) {
+    if (closed_ || is_asleep_ || num_queued_ >= max_queue_) {
       for (const auto& sequence : sequences) sequence->finished = true;  // nobody waits for it
       return why_refused();
     }
@@ -32,6 +32,7 @@ Result<void> Inbox::submit(std::vector<std::unique_ptr<Sequence>> sequences) {
 Error Inbox::why_refused() const {
   if (fault_) return *fault_;
   if (closed_) return {ErrorCode::kCancelled, "the engine takes no more requests", ""};
+  if (is_asleep_) return {ErrorCode::kResourceExhausted, "the engine sleeps: wake it up first", ""};
   return {ErrorCode::kOverloaded,
           std::to_string(max_queue_) + " requests are waiting already: try again later", ""};
 }
@@ -77,6 +78,25 @@ void Inbox::end() {
   closed_ = ended_ = true;
 }
 
+void Inbox::sleep(std::function<void()> release) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_asleep_ = true;
+    mail_.release = std::move(release);
+  }
+  work_.notify_all();
+}
+
+void Inbox::wake_up() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_asleep_ = false;
+    mail_.wake_up = true;
+    mail_.release = nullptr;
+  }
+  work_.notify_all();
+}
+
 void Inbox::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -94,7 +114,8 @@ void Inbox::fail(const Error& error) {
 
 bool Inbox::has_mail() const {
   return !mail_.arrivals.empty() || !mail_.cancels.empty() || mail_.cancel_all ||
-         mail_.reset_cache || !mail_.errands.empty() || mail_.fault;
+         mail_.reset_cache || mail_.wake_up || mail_.release || !mail_.errands.empty() ||
+         mail_.fault;
 }
 
 void Inbox::take(Mail& mail) {

@@ -45,6 +45,8 @@ class Inbox {
     bool cancel_all = false;
     bool reset_cache = false;
     std::vector<Errand> errands;
+    bool wake_up = false;  ///< before `release`
+    std::function<void()> release;
     std::optional<Error> fault;
   };
 
@@ -55,7 +57,7 @@ class Inbox {
 
   /// Queues the sequences of a request, all of them or none: as soon as there is room for one.
   /// Their arrival numbers are given here. Errors: kOverloaded, kCancelled after close(), the error
-  /// of fail() after that.
+  /// of fail() after that, kResourceExhausted between sleep() and wake_up().
   Result<void> submit(std::vector<std::unique_ptr<Sequence>> sequences);
   void cancel(const SequenceKey& key);
   void cancel_all();
@@ -63,6 +65,10 @@ class Inbox {
   /// Has the engine's thread do `work` between two steps, and waits until it did: for the step that
   /// runs. What it throws is thrown here. False: it does nothing any more.
   bool run(std::function<void()> work);
+  /// No arrivals until wake_up(); `release` is called on the engine's thread once nobody runs or
+  /// waits any more, unless wake_up() comes before.
+  void sleep(std::function<void()> release);
+  void wake_up();
   /// No more arrivals.
   void close();
   /// Nor errands, after those of the next take().
@@ -99,6 +105,7 @@ class Inbox {
   std::atomic<int64_t> num_queued_{0};  // changed under the mutex
   bool closed_ = false;
   bool ended_ = false;
+  bool is_asleep_ = false;
   std::optional<Error> fault_;
   bool is_idle_ = true;
 };

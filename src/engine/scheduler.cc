@@ -411,6 +411,13 @@ Result<std::vector<std::vector<int32_t>>> Scheduler::cached_prefixes(size_t max)
   return cache_->ends("", max);
 }
 
+void Scheduler::give_back_memory() {
+  CHECK(running_.empty() && waiting_.empty(), "those who run or wait have memory");
+  reset_cache();
+  store_.give_back();
+  count();
+}
+
 std::string Scheduler::integrity_problem() const {
   std::vector<int32_t> references(static_cast<size_t>(store_.plan().num_blocks), 0);
   std::vector<const PrefixPath*> paths;

@@ -91,6 +91,8 @@ class Scheduler {
   /// Takes the state of a running sequence; it waits again. For tests, beside plan() itself.
   void preempt(const Sequence& sequence);
   void reset_cache();
+  /// While nobody runs or waits: forgets all cached prefixes, and gives the store's memory back.
+  void give_back_memory();
 
   // Between steps. Error: kUnsupported without a prefix cache.
   /// stoker::save_prefix, with the images that a continuation of `ids` may need.

@@ -67,6 +67,20 @@ void StepLoop::drain(std::chrono::milliseconds limit) {
   inbox_->wait_idle(std::chrono::seconds(60));  // one step; a bound in case that thread is gone
 }
 
+void StepLoop::sleep(int32_t level, bool gives_back_memory, std::function<void()> also) {
+  sleep_level_.store(level);
+  inbox_->sleep([this, gives_back_memory, also = std::move(also)] {
+    if (gives_back_memory) stepper_->give_back_memory();
+    if (also) also();
+  });
+}
+
+void StepLoop::wake_up() {
+  inbox_->wake_up();
+  sleep_level_.store(-1);
+  has_released_.store(false);
+}
+
 void StepLoop::fail(const Error& error) {
   healthy_.store(false);
   inbox_->fail(error);
@@ -107,6 +121,8 @@ EngineStats StepLoop::stats() const {
   stats.num_waiting += inbox_->num_queued();
   stats.num_blocks = plan().num_blocks;
   stats.block_tokens = kBlockTokens;
+  stats.sleep_level = sleep_level_.load();
+  stats.has_released_memory = stats.sleep_level >= 0 && has_released_.load();
   return stats;
 }
 
@@ -115,6 +131,7 @@ void StepLoop::loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const bool is_idle = scheduler.running().empty() && scheduler.num_waiting() == 0;
     inbox_->set_idle(is_idle);
+    if (is_idle) release();
     if (is_idle && !inbox_->wait(stop)) break;
     try {
       if (!take_mail()) break;
@@ -133,6 +150,13 @@ void StepLoop::loop(const std::stop_token& stop) {
   inbox_->set_idle(true);
 }
 
+// What was asked for by sleep(), once.
+void StepLoop::release() {
+  if (!release_) return;
+  std::exchange(release_, nullptr)();
+  has_released_.store(true);
+}
+
 // Arrivals first, so that their cancellations find them. False: no steps are wanted any more.
 bool StepLoop::take_mail() {
   inbox_->take(mail_);
@@ -144,9 +168,11 @@ bool StepLoop::take_mail() {
   if (mail_.reset_cache) scheduler.reset_cache();
   for (Errand& errand : mail_.errands) do_errand(errand);
   mail_.errands.clear();
+  if (mail_.wake_up) release_ = nullptr;
+  if (mail_.release) release_ = std::exchange(mail_.release, nullptr);
   mail_.arrivals.clear();
   mail_.cancels.clear();
-  mail_.cancel_all = mail_.reset_cache = false;
+  mail_.cancel_all = mail_.reset_cache = mail_.wake_up = false;
   scheduler.expire(Clock::now());
   return !std::exchange(mail_.fault, std::nullopt).has_value();
 }

@@ -46,6 +46,12 @@ class StepLoop {
   /// Cancels what runs or waits after the step that runs, and ends the thread. Called once or more,
   /// by one thread.
   void stop();
+  /// Refuses requests until wake_up(). As soon as nobody runs or waits, the memory for the state of
+  /// sequences is given back, if that is wanted, and `also` is called on the engine's thread; it
+  /// may be null. level: for stats().
+  void sleep(int32_t level, bool gives_back_memory, std::function<void()> also);
+  void wake_up();
+  void cancel_all() { inbox_->cancel_all(); }           ///< before the next step
   void reset_prefix_cache() { inbox_->reset_cache(); }  ///< before the next step
 
   // Beginnings of prompts as bytes, from the prefix cache and into it. Between two steps, which
@@ -70,11 +76,15 @@ class StepLoop {
   bool take_mail();
   template <class T, class Work>
   Result<T> between_steps(const Work& work);
+  void release();
 
   const std::shared_ptr<Inbox> inbox_;
   const std::unique_ptr<Stepper> stepper_;
-  Inbox::Mail mail_;  // the engine's thread only
+  Inbox::Mail mail_;               // the engine's thread only
+  std::function<void()> release_;  // the same: once nobody runs or waits
   std::atomic<bool> healthy_{true};
+  std::atomic<int32_t> sleep_level_{-1};
+  std::atomic<bool> has_released_{false};
   std::jthread thread_;  // last: started when all else is there
 };
 

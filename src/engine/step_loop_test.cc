@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "support/golden.h"
 #include "tensor/formats.h"
@@ -109,6 +110,45 @@ class EngineTest : public ::testing::Test {
   static Loaded* loaded_;
 };
 Loaded* EngineTest::loaded_ = nullptr;
+
+// What runs ends first; then nothing is cached, and an answer is what it was.
+TEST_F(EngineTest, SleepsWhenAllIsDoneAndWakesUpAsItWas) {
+  const auto loop = start(model(), 1, roomy());
+  const TokenRequest request = request_of(5, 150, 20);
+  const auto has_released = [&loop] {
+    for (int i = 0; i < 1000 && !loop->stats().has_released_memory; ++i)
+      std::this_thread::sleep_for(10ms);
+    return loop->stats().has_released_memory;
+  };
+  const auto running = submit(*loop, request, {});
+  ASSERT_TRUE(running);
+  int num_called = 0;
+  loop->sleep(1, true, [&num_called] { ++num_called; });
+  EXPECT_EQ(loop->stats().sleep_level, 1);
+  const auto refused = submit(*loop, request, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  const Outcome before = read_all(**running);
+  EXPECT_EQ(before.end, End::kLength) << "it was waited for";
+  EXPECT_TRUE(has_released());
+  EXPECT_EQ(num_called, 1);
+  EXPECT_EQ(loop->stats().num_blocks_cached, 0);
+  loop->wake_up();
+  EXPECT_EQ(loop->stats().sleep_level, -1);
+  EXPECT_FALSE(loop->stats().has_released_memory);
+  const auto again = submit(*loop, request, {});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(read_all(**again).tokens, before.tokens);
+  // Woken up before it could: nothing is given back.
+  const auto last = submit(*loop, request, {});
+  loop->sleep(1, true, [&num_called] { ++num_called; });
+  loop->wake_up();
+  EXPECT_EQ(read_all(**last).tokens, before.tokens);
+  loop->sleep(0, false, {});
+  EXPECT_TRUE(has_released());
+  EXPECT_GT(loop->stats().num_blocks_cached, 0) << "level 0 keeps all";
+  EXPECT_EQ(num_called, 1);
+}
 
 TEST_F(EngineTest, GreedyTokensAreTheGoldenOnes) {
   const GoldenFile golden("tests/data/small/golden/golden.safetensors");

@@ -56,6 +56,8 @@ class Stepper {
   /// One forward pass, if somebody runs or waits, and the tokens that it yields. Throws what an
   /// allocation may throw.
   void step();
+  /// While nobody runs or waits: as Scheduler's.
+  void give_back_memory() { scheduler_.give_back_memory(); }
   /// After step() threw: ends whoever ran.
   void fail(const Error& error);
 

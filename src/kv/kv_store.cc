@@ -100,6 +100,14 @@ uint8_t* KvStore::image_unit(ImageUnitId unit) {
   return memory_ + plan_.num_slots * slot_bytes_ + static_cast<int64_t>(unit) * unit_bytes_;
 }
 
+void KvStore::give_back() {
+  CHECK(num_free_slots() == plan_.num_slots && num_free_blocks() == plan_.num_blocks &&
+            num_free_image_units() == plan_.num_image_units,
+        "memory that is in use is not given back");
+  // Fails for locked pages alone, which keep their bytes; nobody needs them.
+  (void)::madvise(memory_, static_cast<size_t>(mapped_bytes_), MADV_DONTNEED);
+}
+
 std::string KvStore::integrity_problem(const std::vector<int32_t>& expected_references) const {
   if (expected_references.size() != references_.size()) return "the number of blocks differs";
   std::vector<bool> is_free(references_.size(), false);

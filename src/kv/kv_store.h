@@ -50,6 +50,10 @@ class KvStore {
   void release_image_unit(ImageUnitId unit);
   uint8_t* image_unit(ImageUnitId unit);
 
+  /// Of a store of which everything is free: gives its memory back to the system, which gives it
+  /// again as it is used, with all bytes 0.
+  void give_back();
+
   int64_t num_free_image_units() const { return static_cast<int64_t>(free_units_.size()); }
   int64_t num_free_blocks() const { return static_cast<int64_t>(free_blocks_.size()); }
   int64_t num_free_slots() const { return static_cast<int64_t>(free_slots_.size()); }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 namespace stoker {
@@ -96,6 +98,22 @@ TEST(KvShape, AnImageOfAShortenedSlotNeedsOneUnitAndAWholeOneTwo) {
   EXPECT_EQ(shape.early_bytes() + shape.late_bytes(), shape.slot_bytes());
   EXPECT_EQ(shape.late_bytes(), 19 * shape.ring_bytes());
   EXPECT_EQ(shape.image_unit_bytes(), shape.early_bytes());
+}
+
+TEST(KvStore, MemoryThatIsGivenBackComesAgainAsZeros) {
+  const KvShape shape = tiny_shape();
+  const auto plan = plan_kv(shape, {.bytes = int64_t{1} << 20, .max_num_seqs = 2});
+  ASSERT_TRUE(plan);
+  const auto store = *KvStore::create(shape, *plan);
+  const BlockId block = *store->take_block();
+  const auto bytes = static_cast<size_t>(shape.block_bytes());
+  std::memset(store->block(block), 7, bytes);
+  store->release_block(block);
+  store->give_back();
+  const BlockId again = *store->take_block();
+  ASSERT_EQ(again, block);
+  EXPECT_EQ(std::count(store->block(again), store->block(again) + bytes, 0),
+            static_cast<ptrdiff_t>(bytes));
 }
 
 TEST(KvStore, HandsOutExactlyWhatWasPlanned) {

@@ -273,6 +273,12 @@ Result<void> Batch::Impl::open_streams() {
     }
     const ErrorCode code = stream.error().code;
     if (code == ErrorCode::kCancelled) return stream.error();
+    // The engine sleeps: what was on its way when it fell asleep waits.
+    const bool is_held = options.mode && options.mode() == BatchMode::kHold;
+    if (code == ErrorCode::kResourceExhausted && is_held) {
+      opening->next_try = Clock::now() + options.retry_period;
+      return {};
+    }
     const bool is_lonely = running.empty() && opening->streams.empty();
     if (code == ErrorCode::kOverloaded &&
         !(is_lonely && ++opening->num_lonely_tries == options.max_lonely_tries)) {

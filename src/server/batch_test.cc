@@ -462,6 +462,25 @@ TEST_F(BatchTest, FinishesWhatRuns) {
   EXPECT_EQ(counts_.num_skipped, 2);
 }
 
+TEST_F(BatchTest, WhatASleepingEngineRefusesWaits) {
+  std::atomic<int> num_refused{0};
+  start([&num_refused](const Request& request) {
+    Script script = by_prompt(request);
+    if (++num_refused < 4) script.refusal = {ErrorCode::kResourceExhausted, "it sleeps", ""};
+    return script;
+  });
+  std::atomic<int> num_asked{0};
+  BatchOptions options;
+  options.progress_period = 1ms;
+  options.progress = [](const BatchCounts&) {};
+  options.retry_period = 1ms;
+  // Held when it was refused, and not when it is asked whether to go on.
+  options.mode = [&num_asked] { return ++num_asked % 2 == 0 ? BatchMode::kHold : BatchMode::kRun; };
+  ASSERT_TRUE(run(request("a", prompt("x")), std::move(options)).has_value());
+  EXPECT_THAT(statuses(), ElementsAre("a 200"));
+  EXPECT_EQ(num_refused, 4);
+}
+
 TEST_F(BatchTest, HoldsLinesBack) {
   start(by_prompt);
   std::atomic<int> num_asked{0};

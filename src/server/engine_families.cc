@@ -126,6 +126,16 @@ void add_times(const EngineStats& s, Families& out) {
                 s.request_inference_seconds);
 }
 
+// The states and their words are vLLM's; there, too, several are 1 at a time.
+void add_sleep(const EngineStats& s, Families& out) {
+  const auto state = [](const char* name, bool is_so) {
+    return gauge_of(is_so ? 1 : 0, {{"sleep_state", name}});
+  };
+  out.gauges("engine_sleep_state", "Whether the engine is awake, and what it gives back if not.",
+             {state("awake", s.sleep_level < 0), state("weights_offloaded", s.sleep_level == 1),
+              state("discard_all", s.sleep_level == 2)});
+}
+
 void add_memory(const EngineStats& s, Families& out) {
   const auto blocks = static_cast<double>(s.num_blocks);
   out.gauge("kv_cache_usage_perc", "Share of the blocks for state that sequences use, 0 to 1.",
@@ -176,6 +186,7 @@ std::vector<MetricFamily> engine_families(const EngineStats& stats, const std::s
   add_times(stats, out);
   add_memory(stats, out);
   add_drafts(stats, out);
+  add_sleep(stats, out);
   return out.take();
 }
 

@@ -86,6 +86,23 @@ const std::vector<Operation>& operations() {
       {Target::kResume, "post", "New requests are taken again", nullptr, false},
       {Target::kAbortRequests, "post", "Ends requests by their ids", kJson, false, "AbortRequest"},
       {Target::kIsPaused, "get", "Whether the server is paused", kJson, false},
+      {Target::kSleep,
+       "post",
+       "New requests are refused, and memory is given back",
+       nullptr,
+       true,
+       nullptr,
+       false,
+       {"level", "mode"}},
+      {Target::kWakeUp,
+       "post",
+       "New requests are taken again",
+       nullptr,
+       true,
+       nullptr,
+       false,
+       {"tags"}},
+      {Target::kIsSleeping, "get", "Whether the server sleeps", kJson},
   };
   return all;
 }
@@ -237,6 +254,9 @@ Json parameters_json(const RouteRow& row, const Operation& operation) {
   for (const std::string_view name : operation.query) {
     Json schema = string_schema();
     if (name == "limit") schema = parsed_schema(R"({"type":"integer","minimum":1})");
+    if (name == "level") schema = parsed_schema(R"({"enum":["0","1","2"]})");
+    if (name == "mode") schema = parsed_schema(R"({"enum":["wait","abort"]})");
+    if (name == "tags") schema = parsed_schema(R"({"enum":["weights","kv_cache"]})");
     if (name == "order") schema = parsed_schema(R"({"enum":["asc","desc"]})");
     out.push(parameter_json(name, "query", std::move(schema)));
   }

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "server/abort_route.h"
+#include "server/http_query.h"
 #include "server/page.h"
 #include "stoker/version.h"
 
@@ -16,6 +17,7 @@ const char* state_of(const ServerContext& context) {
   if (context.is_draining) return "draining";
   if (context.engine == nullptr) return "loading";
   if (!context.engine->healthy()) return "stopped";
+  if (context.is_asleep) return "sleeping";
   return context.is_paused ? "paused" : "ready";
 }
 
@@ -112,8 +114,7 @@ PlainAnswer model_card(const ServerContext& context, const std::string& path) {
 }
 
 PlainAnswer set_paused(ServerContext& context, bool is_paused) {
-  context.is_paused = is_paused;
-  if (context.batches) context.batches->set_paused(is_paused);
+  context.set_paused(is_paused);
   return {};
 }
 
@@ -127,6 +128,45 @@ PlainAnswer abort_requests(const ServerContext& context, std::string_view body) 
   auto answer = abort_answer(context, body);
   if (!answer) return refused(to_http_error(answer.error()));
   return {200, *std::move(answer)};
+}
+
+// As vLLM has it, but that what runs is waited for unless mode says otherwise.
+PlainAnswer fall_asleep(ServerContext& context, const std::string& query) {
+  const std::string level = query_value(query, "level").value_or("1");
+  const std::string mode = query_value(query, "mode").value_or("wait");
+  if (level != "0" && level != "1" && level != "2")
+    return refused(
+        {400, "level: expected 0, 1 or 2, found " + json_quote(level.substr(0, 40)), "level", ""});
+  if (mode != "wait" && mode != "abort")
+    return refused(
+        {400, "mode: expected wait or abort, found " + json_quote(mode.substr(0, 40)), "mode", ""});
+  const bool was_asleep = context.is_asleep;
+  context.set_asleep(true);  // first, so that batches hold their lines back
+  const auto slept =
+      context.engine->sleep(static_cast<SleepLevel>(level[0] - '0'), mode == "abort");
+  if (slept) return {};
+  context.set_asleep(was_asleep);
+  return refused(to_http_error(slept.error()));
+}
+
+// Weights come by themselves: a client that wakes them up first, and the rest later, may do so.
+PlainAnswer wake_up(ServerContext& context, const std::string& query) {
+  const std::string tags = query_value(query, "tags").value_or("kv_cache");
+  if (tags != "kv_cache" && tags != "weights")
+    return refused({400,
+                    "tags: expected kv_cache or weights, found " + json_quote(tags.substr(0, 40)),
+                    "tags", ""});
+  if (tags == "weights") return {};
+  context.engine->wake_up();
+  context.set_asleep(false);
+  return {};
+}
+
+PlainAnswer is_sleeping(const ServerContext& context) {
+  Json out = Json::object();
+  out.set("is_sleeping", Json::boolean(context.is_asleep));
+  out.set("has_released_memory", Json::boolean(context.engine->stats().has_released_memory));
+  return json(out);
 }
 
 PlainAnswer reset_prefix_cache(const ServerContext& context) {
@@ -166,6 +206,12 @@ PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& reques
       return tokenizer_info(context);
     case Target::kResetPrefixCache:
       return reset_prefix_cache(context);
+    case Target::kSleep:
+      return fall_asleep(context, request.query);
+    case Target::kWakeUp:
+      return wake_up(context, request.query);
+    case Target::kIsSleeping:
+      return is_sleeping(context);
     default:
       break;
   }
@@ -188,6 +234,7 @@ std::optional<HttpError> why_not_served(const ServerContext& context) {
   }
   if (!context.engine->healthy())
     return HttpError{503, "the engine has stopped", "", "EngineDeadError", kLongRetrySeconds};
+  if (context.is_asleep) return HttpError{503, "the server sleeps", "", "", kLongRetrySeconds};
   if (context.is_paused) return HttpError{503, "the server is paused", "", "", kLongRetrySeconds};
   return std::nullopt;
 }

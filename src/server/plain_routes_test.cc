@@ -140,6 +140,9 @@ TEST_F(ServerTest, EveryRouteAsksForTheRightKey) {
       {post("/pause", ""), false, true},
       {post("/resume", ""), false, true},
       {get("/is_paused"), false, true},
+      {post("/sleep", ""), false, true},
+      {post("/wake_up", ""), false, true},
+      {get("/is_sleeping"), false, true},
       {post("/abort_requests", R"({"request_ids":[]})"), false, true},
   };
   for (const Case& c : cases) {
@@ -149,8 +152,9 @@ TEST_F(ServerTest, EveryRouteAsksForTheRightKey) {
     EXPECT_EQ(ask(with(c, kGoodKey)).status, c.for_admins ? 401 : 200) << c.request;
     EXPECT_EQ(ask(with(c, "X-Api-Key: second\r\n")).status, c.for_admins ? 401 : 200) << c.request;
     EXPECT_EQ(ask(with(c, kAdminKey)).status, c.for_clients ? 401 : 200) << c.request;
-    // The last case of pause must not stay.
+    // The last case of a pause must not stay.
     ask(with({post("/resume", ""), false, true}, kAdminKey));
+    ask(with({post("/wake_up", ""), false, true}, kAdminKey));
   }
   const HttpReply refused = ask(get("/v1/models"));
   EXPECT_EQ(refused.header("www-authenticate"), "Bearer");
@@ -221,6 +225,43 @@ TEST_F(ServerTest, AKeyHasALimitOfItsOwn) {
 }
 
 // ---- Switches
+
+TEST_F(ServerTest, SleepingServerRefusesAndWakesUp) {
+  start(endless, with_keys());
+  TestClient running(port());
+  running.send(post("/v1/completions", R"({"prompt":"hi","stream":true})", kGoodKey));
+  ASSERT_TRUE(running.read_until("word"));
+  const auto admin = [this](const char* path) { return ask(post(path, "", kAdminKey)); };
+  const auto is_sleeping = [this] {
+    return member(ask(get("/is_sleeping", kAdminKey)), "is_sleeping");
+  };
+  EXPECT_EQ(is_sleeping(), "false");
+  for (const char* wrong : {"/sleep?level=3", "/sleep?level=", "/sleep?level=-1", "/sleep?level=1x",
+                            "/sleep?mode=keep", "/sleep?level=2", "/wake_up?tags=all"})
+    EXPECT_EQ(admin(wrong).status, 400) << wrong;
+  EXPECT_EQ(is_sleeping(), "false");
+  EXPECT_EQ(admin("/sleep").status, 200);
+  EXPECT_EQ(is_sleeping(), "true");
+  EXPECT_EQ(engine_->stats().sleep_level, 1);
+  EXPECT_EQ(engine_->num_running(), 1) << "what runs is waited for";
+  const HttpReply refused = ask(post("/v1/completions", R"({"prompt":"hi"})", kGoodKey));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("the server sleeps"));
+  EXPECT_EQ(member(ask(get("/ready")), "state"), "sleeping");
+  EXPECT_EQ(ask(get("/health")).status, 200);
+  EXPECT_THAT(ask(get("/metrics")).body,
+              HasSubstr(R"(sleep_state="weights_offloaded",model_name="scripted",engine="0"} 1)"));
+  EXPECT_EQ(admin("/resume").status, 200);
+  EXPECT_EQ(admin("/wake_up?tags=weights").status, 200);
+  EXPECT_EQ(is_sleeping(), "true") << "neither takes the other back";
+  EXPECT_EQ(admin("/sleep?level=0&mode=abort").status, 200);
+  EXPECT_EQ(engine_->num_running(), 0);
+  EXPECT_EQ(admin("/wake_up?tags=kv_cache").status, 200);
+  EXPECT_EQ(is_sleeping(), "false");
+  TestClient more(port());
+  more.send(post("/v1/completions", R"({"prompt":"hi","stream":true})", kGoodKey));
+  EXPECT_TRUE(more.read_until("word"));
+}
 
 TEST_F(ServerTest, PausedServerRefusesAndGoesOn) {
   start(endless, with_keys());

@@ -66,6 +66,9 @@ constexpr RouteRow kRoutes[] = {
     {"/abort_requests", Target::kAbortRequests, Method::kPost, Access::kAdmins, Service::kPlain,
      kJsonType},
     {"/is_paused", Target::kIsPaused, Method::kGet, Access::kAdmins},
+    {"/sleep", Target::kSleep, Method::kPost, Access::kAdmins},
+    {"/wake_up", Target::kWakeUp, Method::kPost, Access::kAdmins},
+    {"/is_sleeping", Target::kIsSleeping, Method::kGet, Access::kAdmins},
 };
 constexpr std::string_view kIdMark = "{id}";
 

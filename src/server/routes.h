@@ -53,6 +53,9 @@ enum class Target {
   kPause,
   kResume,
   kIsPaused,
+  kSleep,
+  kWakeUp,
+  kIsSleeping,
   kAbortRequests,
 };
 

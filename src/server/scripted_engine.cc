@@ -237,6 +237,25 @@ EngineStats ScriptedEngine::stats() const {
   return shared_->stats;
 }
 
+Result<void> ScriptedEngine::sleep(SleepLevel level, bool abort) {
+  const std::scoped_lock lock(shared_->mutex);
+  if (level == SleepLevel::kWeights)
+    return Error{ErrorCode::kUnsupported, "level: expected 0 or 1, found 2", "level"};
+  shared_->stats.sleep_level = static_cast<int32_t>(level);
+  shared_->stats.has_released_memory = true;
+  if (!abort) return {};
+  for (const auto& feed : shared_->feeds) {
+    if (feed->cancel()) ++shared_->num_cancelled;
+  }
+  return {};
+}
+
+void ScriptedEngine::wake_up() {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->stats.sleep_level = -1;
+  shared_->stats.has_released_memory = false;
+}
+
 void ScriptedEngine::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(shared_->mutex);
   shared_->is_draining = true;

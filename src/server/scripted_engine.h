@@ -61,6 +61,9 @@ class ScriptedEngine : public Engine {
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override;
   EngineStats stats() const override;  ///< those that were set
   void reset_prefix_cache() override {}
+  /// Level 2 is refused.
+  Result<void> sleep(SleepLevel level, bool abort) override;
+  void wake_up() override;
   bool healthy() const override;
   void drain(std::chrono::milliseconds limit) override;
 

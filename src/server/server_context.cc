@@ -30,6 +30,16 @@ void ServerContext::attach(Engine& engine_in) {
   if (batches) batches->attach(engine_in, names);
 }
 
+void ServerContext::set_paused(bool paused) {
+  is_paused = paused;
+  if (batches) batches->set_paused(is_paused || is_asleep);
+}
+
+void ServerContext::set_asleep(bool asleep) {
+  is_asleep = asleep;
+  if (batches) batches->set_paused(is_paused || is_asleep);
+}
+
 void ServerContext::log(LogLevel level, const std::string& line) const {
   if (options.log) options.log(level, line);
 }

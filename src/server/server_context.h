@@ -49,6 +49,7 @@ struct ServerContext {
   std::function<void()> on_connection_closed;
   bool is_draining = false;   ///< new requests are refused
   bool is_paused = false;     ///< the same, until it is taken back
+  bool is_asleep = false;     ///< the same, while the engine gives memory back
   bool is_closing = false;    ///< and a connection closes when it has nothing to write
   size_t num_body_bytes = 0;  ///< of requests that are read or parsed
   int64_t num_answering = 0;  ///< requests for the engine that are under way
@@ -58,6 +59,10 @@ struct ServerContext {
   IdSource ids;
   ServerMetrics metrics;
   UnknownFields unknown_fields;
+
+  /// Sets is_paused and is_asleep; batches wait for as long as one of them is so.
+  void set_paused(bool paused);
+  void set_asleep(bool asleep);
 
   void log(LogLevel level, const std::string& line) const;
 };

@@ -53,6 +53,8 @@ class Object {
   /// Has all its bytes in memory, and keeps them there. Returns 0, or an errno: see
   /// ObjectMapping::lock and populate.
   int lock() const;
+  bool can_drop_pages() const { return mapping_.can_drop_pages(); }  ///< as ObjectMapping's
+  void drop_pages() const { mapping_.drop_pages(); }                 ///< the same
 
   int64_t num_chunks() const { return file_.section.num_chunks(); }
   /// Reads chunk `chunk_idx`, in [0, num_chunks()).

@@ -157,6 +157,12 @@ int ObjectMapping::lock() const {
   return ::mlock2(data_, static_cast<size_t>(mapped_bytes_), MLOCK_ONFAULT) == 0 ? 0 : errno;
 }
 
+// Anonymous memory would lose its bytes.
+void ObjectMapping::drop_pages() const {
+  if (!is_writable_ && data_ != nullptr)
+    (void)::madvise(data_, static_cast<size_t>(mapped_bytes_), MADV_DONTNEED);
+}
+
 int64_t ObjectMapping::large_page_bytes() const {
   const auto begin = reinterpret_cast<uintptr_t>(data_);
   const uintptr_t end = begin + static_cast<uintptr_t>(mapped_bytes_);

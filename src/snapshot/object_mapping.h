@@ -54,6 +54,12 @@ class ObjectMapping {
   /// EPERM where this process may not lock so much.
   int lock() const;
 
+  /// Whether its pages come again when they are read: those of a file, which the system may use for
+  /// other things until then, or of memory that others hold. drop_pages() then lets go of them;
+  /// locked ones stay. No effect on other memory.
+  bool can_drop_pages() const { return !is_writable_; }
+  void drop_pages() const;
+
   /// Bytes of it that are in large pages now, as /proc/self/smaps tells; 0 if it does not.
   int64_t large_page_bytes() const;
 

@@ -111,6 +111,8 @@ class PacedEngine : public Engine {
 
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}
+  Result<void> sleep(SleepLevel, bool) override { return {}; }
+  void wake_up() override {}
   bool healthy() const override { return true; }
   void drain(std::chrono::milliseconds) override {}
 
