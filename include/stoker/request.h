@@ -173,6 +173,7 @@ struct Request {
   /// At most kMaxStops strings of 1 to kMaxStopBytes bytes, looked for in the content; the text is
   /// cut before the match that ends first.
   std::vector<std::string> stop;
+  bool stop_everywhere = false;  ///< looked for in reasoning and calls too, as they were written
   bool include_stop_str_in_output = false;  ///< cut behind the match instead
   std::vector<int32_t> stop_token_ids;      ///< end the answer too; their text is not shown
   Structure structure;

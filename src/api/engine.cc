@@ -125,16 +125,17 @@ class LocalEngine final : public Engine {
       receipt = begin_receipt(request, prompt, tokens_of.max_tokens, model_->info());
 
     auto news = std::make_shared<News>();
-    TextStream::Start start{std::move(prompt.ids),
-                            {},
-                            news,
-                            {static_cast<int32_t>(tokens_of.prompt.size()),
-                             {std::move(request.stop), request.include_stop_str_in_output},
-                             std::move(request.stop_token_ids),
-                             request.min_tokens,
-                             std::move(prompt.reply),
-                             std::move(receipt),
-                             log_}};
+    TextStream::Start start{
+        std::move(prompt.ids),
+        {},
+        news,
+        {static_cast<int32_t>(tokens_of.prompt.size()),
+         {std::move(request.stop), request.include_stop_str_in_output, request.stop_everywhere},
+         std::move(request.stop_token_ids),
+         request.min_tokens,
+         std::move(prompt.reply),
+         std::move(receipt),
+         log_}};
     std::vector<engine::TokenRequest> choices = choices_of(tokens_of, request.n);
     for (const engine::TokenRequest& choice : choices) start.seeds.push_back(choice.seed);
     const auto tell = [news, ready = std::move(ready)] {

@@ -42,6 +42,7 @@ Receipt begin_receipt(const Request& request, const EncodedPrompt& prompt, int32
   decides.max_tokens = max_tokens;
   decides.min_tokens = request.min_tokens;
   decides.stop = request.stop;
+  decides.stop_everywhere = request.stop_everywhere;
   decides.include_stop_str_in_output = request.include_stop_str_in_output;
   decides.stop_token_ids = request.stop_token_ids;
   decides.ignore_eos = request.ignore_eos;

@@ -112,6 +112,7 @@ Json parameters_json(const Request& request) {
   out.add_ids("banned_token_ids", sampling.banned_token_ids);
   out.add_texts("bad_words", sampling.bad_words);
   out.add_texts("stop", request.stop);
+  out.add_true("stop_everywhere", request.stop_everywhere);
   out.add_true("include_stop_str_in_output", request.include_stop_str_in_output);
   out.add_ids("stop_token_ids", request.stop_token_ids);
   if (request.min_tokens != 0) out.add("min_tokens", Json::integer(request.min_tokens));
@@ -314,6 +315,7 @@ constexpr ReceiptMember kParameters[] = {
     {"banned_token_ids", false, read_into<read_ids, &SamplingParams::banned_token_ids>},
     {"bad_words", false, read_into<read_texts, &SamplingParams::bad_words>},
     {"stop", false, read_into<read_texts, &Request::stop>},
+    {"stop_everywhere", false, read_into<read_bool, &Request::stop_everywhere>},
     {"include_stop_str_in_output", false,
      read_into<read_bool, &Request::include_stop_str_in_output>},
     {"stop_token_ids", false, read_into<read_ids, &Request::stop_token_ids>},

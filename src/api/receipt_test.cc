@@ -41,6 +41,7 @@ Receipt full_receipt() {
   request.max_tokens = 5;
   request.min_tokens = 1;
   request.stop = {"a", "\"b"};
+  request.stop_everywhere = true;
   request.include_stop_str_in_output = true;
   request.stop_token_ids = {2};
   request.ignore_eos = true;
@@ -70,7 +71,7 @@ TEST(ReceiptTest, WhatIsWrittenIsReadAgain) {
       R"("repetition_penalty":1.1,"presence_penalty":-0.5,"frequency_penalty":0.25,)"
       R"("logit_bias":{"5":-100,"17":0.3333333333333333},"allowed_token_ids":[5,6,7],)"
       R"("banned_token_ids":[6],"bad_words":["né\n"],"stop":["a","\"b"],)"
-      R"("include_stop_str_in_output":true,"stop_token_ids":[2],"min_tokens":1,)"
+      R"("stop_everywhere":true,"include_stop_str_in_output":true,"stop_token_ids":[2],"min_tokens":1,)"
       R"("ignore_eos":true,"thinking_token_budget":4,"repetition_detection":)"
       R"({"max_pattern_size":8,"min_pattern_size":2,"min_count":3}},"ids":[5,7,7],"finish_reason":"stop","stop_reason":"\"b"})");
   const auto read = parse_receipt(text);

@@ -46,6 +46,7 @@ ReplyText::ReplyText(const Tokenizer* tokenizer, const ReplyFormat& reply, const
     : stops_(stops.strings, stops.are_shown), one_call_(reply.one_call) {
   if (tokenizer == nullptr) return;
   const bool is_chat = reply.start != ReplyStart::kText;
+  stops_everywhere_ = is_chat && stops.everywhere;
   detokenizer_.emplace(*tokenizer, /*skip_special=*/!is_chat);
   if (!is_chat) return;
   chat::ReplyOptions options;
@@ -71,11 +72,17 @@ void ReplyText::push(int32_t token, bool is_hidden, bool may_stop,
 
 void ReplyText::finish(chat::ReplyEnd end, bool may_stop, Event& event) {
   if (!is_over() && detokenizer_) take_text(detokenizer_->finish(), may_stop, event);
-  if (!is_over() && parser_) {
+  if (stops_everywhere_ && !are_calls_over_) {
+    parser_->push(stops_.finish(), output_);
+    // What a stop string cuts off is not whole, whatever came behind it.
+    const auto how = stops_.matched() ? chat::ReplyEnd::kLength : end;
+    unfinished_ = parser_->finish(how, output_).unfinished;
+    take_output(may_stop, event);
+  } else if (!is_over() && parser_) {
     unfinished_ = parser_->finish(end, output_).unfinished;
     take_output(may_stop, event);
   }
-  if (!is_over()) {
+  if (!is_over() && !stops_everywhere_) {
     const std::string rest = stops_.finish();
     num_out_ += rest.size();
     event.text += rest;
@@ -86,7 +93,10 @@ void ReplyText::finish(chat::ReplyEnd end, bool may_stop, Event& event) {
 void ReplyText::take_text(std::string_view text, bool may_stop, Event& event) {
   num_made_ += text.size();
   text_ += text;
-  if (parser_) {
+  if (stops_everywhere_) {
+    parser_->push(stops_.push(text, may_stop), output_);
+    take_output(may_stop, event);
+  } else if (parser_) {
     parser_->push(text, output_);
     take_output(may_stop, event);
   } else {
@@ -98,7 +108,7 @@ void ReplyText::take_text(std::string_view text, bool may_stop, Event& event) {
 void ReplyText::take_output(bool may_stop, Event& event) {
   ranges_.insert(ranges_.end(), output_.parts.begin(), output_.parts.end());
   for (chat::Delta& delta : output_.deltas) {
-    if (stops_.matched()) break;
+    if (stops_.matched() && !stops_everywhere_) break;
     if (delta.kind == chat::DeltaKind::kReasoning) {
       event.reasoning += delta.text;
     } else if (delta.kind == chat::DeltaKind::kContent) {
@@ -112,7 +122,7 @@ void ReplyText::take_output(bool may_stop, Event& event) {
 }
 
 void ReplyText::take_content(const std::string& text, bool may_stop, Event& event) {
-  const std::string shown = stops_.push(text, may_stop);
+  const std::string shown = stops_everywhere_ ? text : stops_.push(text, may_stop);
   num_out_ += shown.size();
   event.text += shown;
 }

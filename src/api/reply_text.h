@@ -1,6 +1,6 @@
-// The tokens of one answer as they come, to text in its parts: reasoning, content, calls. Content
-// is cut at stop strings. A token is told once it is known to what it belongs, and shown once its
-// text is out.
+// The tokens of one answer as they come, to text in its parts: reasoning, content, calls. Content,
+// or all of it, is cut at stop strings. A token is told once it is known to what it belongs, and
+// shown once its text is out.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ class ReplyText {
  public:
   struct Stops {
     std::vector<std::string> strings;
-    bool are_shown = false;  ///< in the text
+    bool are_shown = false;   ///< in the text
+    bool everywhere = false;  ///< they are looked for in the whole reply, as it was written
   };
 
   /// Borrows the tokenizer; null: nothing is text.
@@ -94,6 +95,7 @@ class ReplyText {
   int32_t num_reasoning_tokens_ = 0;
   int32_t num_after_calls_ = 0;
   bool one_call_ = false;
+  bool stops_everywhere_ = false;
   bool are_calls_over_ = false;
   std::string unfinished_;
 };

@@ -126,6 +126,42 @@ TEST_F(ReplyTextTest, StopStringsAreOfTheContentAlone) {
   EXPECT_EQ(calls.calls.calls.size(), 2U);
 }
 
+TEST_F(ReplyTextTest, StopStringsMayBeOfAllThatWasWritten) {
+  const ReplyFormat format{ReplyStart::kThinking, true};
+  const auto everywhere = [](const char* stop, bool is_shown = false) {
+    return ReplyText::Stops{{stop}, is_shown, true};
+  };
+  const std::string reply = std::string("Let me see</think>Well, see") + kCalls;
+  Read out = read(reply, format, everywhere("me s"));
+  EXPECT_EQ(out.all.reasoning, "Let ");
+  EXPECT_EQ(out.all.text, "");
+  EXPECT_TRUE(out.is_over);
+  EXPECT_TRUE(out.calls.calls.empty());
+  out = read(reply, format, everywhere("me s", true));
+  EXPECT_EQ(out.all.reasoning, "Let me s");
+  out = read(reply, format, everywhere("ee</think>Wel"));
+  EXPECT_EQ(out.all.reasoning, "Let me s") << "over the markup too";
+  EXPECT_EQ(out.all.text, "");
+  out = read(reply, format, everywhere("l, see"));
+  EXPECT_EQ(out.all.reasoning, "Let me see");
+  EXPECT_EQ(out.all.text, "Wel");
+  out = read(reply, format, everywhere("ll<"));
+  EXPECT_EQ(out.all.text, "Well, see");
+  EXPECT_TRUE(out.is_over);
+  ASSERT_EQ(out.calls.calls.size(), 1U);
+  EXPECT_EQ(out.calls.calls[0].arguments, R"({"at": "Hu)") << "as far as it came";
+  EXPECT_EQ(out.unfinished, "");
+  out = read(reply, format, everywhere("never"));
+  EXPECT_FALSE(out.is_over);
+  EXPECT_EQ(out.all.reasoning, "Let me see");
+  EXPECT_EQ(out.all.text, "Well, see");
+  EXPECT_EQ(out.calls.calls.size(), 2U);
+  const Read plain = read(reply, format);
+  EXPECT_EQ(out.parts, plain.parts);
+  EXPECT_EQ(out.offsets, plain.offsets);
+  EXPECT_EQ(read("a Hull", {ReplyStart::kText}, everywhere("Hull")).all.text, "a ");
+}
+
 TEST_F(ReplyTextTest, OneCallMayBeTheEnd) {
   const std::vector<int32_t> ids = ids_of(std::string("x") + kCalls);
   ReplyFormat format{ReplyStart::kChat, true, true};

@@ -39,6 +39,7 @@ constexpr TakenSchema kTaken[] = {
     {"number in [1e-6, 1e6]", R"({"type":"number","minimum":1e-6,"maximum":1e6})"},
 
     {"string", R"({"type":"string"})"},
+    {"`content` or `all`", R"({"enum":["content","all"]})"},
     {"string, not empty", R"({"type":"string","minLength":1})"},
     {"string of 1 to 256 bytes", R"({"type":"string","minLength":1,"maxLength":256})"},
     {"1 to 128 visible ASCII characters", R"({"type":"string","pattern":"^[!-~]{1,128}$"})"},

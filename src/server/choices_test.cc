@@ -219,6 +219,13 @@ TEST_F(ChoicesTest, LogprobsComeWithTheTextOfTheirTokens) {
   };
   EXPECT_THAT(values("reasoning_content"), ElementsAre(-1));
   EXPECT_THAT(values("content"), ElementsAre(-3, -4));
+  const HttpReply all = chat(R"("logprobs":true,"logprobs_scope":"all")");
+  std::string ids;
+  const auto told = Json::parse(all.body);
+  const Json& of_all = *told->find("choices")->items()[0].find("logprobs");
+  for (const Json& entry : of_all.find("content")->items()) ids += entry.find("token")->as_string();
+  EXPECT_EQ(ids, "<1><2><3><4>") << "those without text too";
+  EXPECT_EQ(of_all.find("reasoning_content"), nullptr);
 
   const auto events = chat(R"("logprobs":true,"stream":true)").events();
   ASSERT_EQ(events.size(), 5U);

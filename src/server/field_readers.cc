@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxPrompts = 2048;
 constexpr size_t kMaxShownKeyBytes = 40;
+constexpr std::string_view kScopes[] = {"content", "all"};
 
 Result<bool> bool_of(const Json& value, const std::string& param) {
   if (!value.is_bool()) return wrong_value(param, "a boolean", value);
@@ -261,6 +262,18 @@ Result<void> read_stop(const Json& value, RequestDraft& draft) {
 Result<void> read_stop_sequences(const Json& value, RequestDraft& draft) {
   if (value.is_array()) return read_stops(value.items(), "stop_sequences", false, draft);
   return wrong_value("stop_sequences", "an array of strings", value);
+}
+
+Result<void> read_stop_scope(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(const std::string scope, word_of(value, "stop_scope", kScopes));
+  draft.request.stop_everywhere = scope == "all";
+  return {};
+}
+
+Result<void> read_logprobs_scope(const Json& value, RequestDraft& draft) {
+  TRY_ASSIGN(const std::string scope, word_of(value, "logprobs_scope", kScopes));
+  draft.parsed.form.all_logprobs = scope == "all";
+  return {};
 }
 
 Result<void> read_include_stop(const Json& value, RequestDraft& draft) {

@@ -31,6 +31,8 @@ Result<void> read_bad_words(const Json& value, RequestDraft& draft);
 Result<void> read_seed(const Json& value, RequestDraft& draft);
 Result<void> read_stop(const Json& value, RequestDraft& draft);
 Result<void> read_stop_sequences(const Json& value, RequestDraft& draft);
+Result<void> read_stop_scope(const Json& value, RequestDraft& draft);
+Result<void> read_logprobs_scope(const Json& value, RequestDraft& draft);
 Result<void> read_include_stop(const Json& value, RequestDraft& draft);
 Result<void> read_stop_token_ids(const Json& value, RequestDraft& draft);
 Result<void> read_min_tokens(const Json& value, RequestDraft& draft);

@@ -51,7 +51,7 @@ void LogprobsJson::add(const Event& event) {
     ++num_tokens_;
   }
   for (; num_shown_ < event.num_shown && !waiting_.empty(); ++num_shown_) {
-    if (waiting_.front().detail.part != TokenPart::kHidden)
+    if (tells_all_ || waiting_.front().detail.part != TokenPart::kHidden)
       shown_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
@@ -129,7 +129,7 @@ std::string LogprobsJson::chat_json(const std::vector<Token>& tokens) const {
   std::string reasoning;
   for (const Token& token : tokens) {
     append_entry(token.id, token.detail.logprobs,
-                 token.detail.part == TokenPart::kReasoning ? reasoning : content);
+                 !tells_all_ && token.detail.part == TokenPart::kReasoning ? reasoning : content);
   }
   return "{\"content\":[" + content + "]," +
          (reasoning.empty() ? "" : "\"reasoning_content\":[" + reasoning + "],") +

@@ -14,9 +14,10 @@ namespace stoker {
 /// The tokens of one choice. One owner.
 class LogprobsJson {
  public:
-  /// Borrows the engine. as_ids: tokens are told as "token_id:7".
-  LogprobsJson(const Engine& engine, Route route, bool as_ids)
-      : engine_(engine), route_(route), as_ids_(as_ids) {}
+  /// Borrows the engine. as_ids: tokens are told as "token_id:7". tells_all: of a chat, every token
+  /// is an entry of "content".
+  LogprobsJson(const Engine& engine, Route route, bool as_ids, bool tells_all = false)
+      : engine_(engine), route_(route), as_ids_(as_ids), tells_all_(tells_all) {}
 
   /// Puts a prompt in front of all tokens, as `echo` has it. The first has no log-probability.
   /// num_top: how many of the likeliest are told of each.
@@ -59,6 +60,7 @@ class LogprobsJson {
   const Engine& engine_;
   const Route route_;
   const bool as_ids_;
+  const bool tells_all_;
   std::deque<Token> waiting_;  // for their text
   std::vector<Token> shown_;   // since take()
   int32_t num_shown_ = 0;

@@ -55,7 +55,7 @@ OpenAiAnswer::OpenAiAnswer(const AnswerForm& form, const std::string& request_id
     told_prompts_.push_back({std::move(echo)});
   }
   for (size_t i = 0; i < choices().size(); ++i)
-    told_.push_back({{engine, form_.route, form_.tokens_as_ids}});
+    told_.push_back({{engine, form_.route, form_.tokens_as_ids, form_.all_logprobs}});
 }
 
 OpenAiAnswer::~OpenAiAnswer() = default;

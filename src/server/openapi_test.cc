@@ -242,6 +242,8 @@ constexpr const char* kSamples[] = {
     R"({"type":"json_schema","json_schema":{}})",
     R"({"type":"json_schema","json_schema":{"schema":{}}})",
     R"({"type":"enabled"})",
+    R"("all")",
+    R"("content")",
     R"({"max_pattern_size":8,"min_count":2})",
     R"({"max_pattern_size":8,"min_pattern_size":-1,"min_count":2})",
     R"({"max_pattern_size":1025,"min_count":2})",

@@ -34,6 +34,7 @@ struct AnswerForm {
   bool include_reasoning = true;  ///< of a chat
   bool names_tool = false;        ///< tool_choice is a tool
   bool return_token_ids = false;  ///< of prompt and answer
+  bool all_logprobs = false;      ///< of a chat: of every token, in one list
   bool tokens_as_ids = false;     ///< in log-probabilities "token_id:7" for the text of 7
   bool stream = false;
   bool include_usage = false;           ///< a last chunk with the usage

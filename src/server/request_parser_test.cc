@@ -266,6 +266,12 @@ TEST(RequestParser, ChatFields) {
        "tools[0].function.parameters"},
       {R"("tools":[{"type":"function","function":{"name":"f","strict":1}}])",
        "tools[0].function.strict"},
+      {R"("stop_scope":"all")", nullptr},
+      {R"("stop_scope":"content")", nullptr},
+      {R"("stop_scope":"reasoning")", "stop_scope"},
+      {R"("stop_scope":true)", "stop_scope"},
+      {R"("logprobs":true,"logprobs_scope":"all")", nullptr},
+      {R"("logprobs_scope":"")", "logprobs_scope"},
       {R"("thinking_token_budget":0)", nullptr},
       {R"("thinking_token_budget":-1)", nullptr},
       {R"("thinking_token_budget":null)", nullptr},
@@ -540,6 +546,13 @@ TEST(RequestParser, AThinkingBudgetIsSubmittedWhereThereIsReasoning) {
   EXPECT_EQ(budget(""), std::nullopt);
   check(Route::kCompletions, {R"("thinking_token_budget":-1)", nullptr});
   check(Route::kCompletions, {R"("thinking_token_budget":12)", "thinking_token_budget"});
+}
+
+TEST(RequestParser, ScopesAreSubmitted) {
+  const auto all = parse(Route::kChat, R"("stop_scope":"all","logprobs_scope":"all")");
+  EXPECT_TRUE(all->requests[0].stop_everywhere && all->form.all_logprobs);
+  const auto none = parse(Route::kChat, R"("stop_scope":"content","logprobs_scope":"content")");
+  EXPECT_FALSE(none->requests[0].stop_everywhere || none->form.all_logprobs);
 }
 
 TEST(RequestParser, RepetitionHasTwoSpellings) {
