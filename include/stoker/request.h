@@ -103,7 +103,9 @@ struct Tool {
   std::string name;  ///< of letters, digits, _ and -; no two alike
   std::optional<std::string> description = {};
   std::optional<std::string> parameters = {};  ///< a JSON schema, as JSON text
-  bool strict = false;                         ///< the model is told that nothing is optional
+  /// The model is told that nothing is optional, and calls that come as it likes are held to the
+  /// schema, too.
+  bool strict = false;
 };
 
 /// Whether the answer has calls.

@@ -1,5 +1,6 @@
 #include "api/structure.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -38,12 +39,22 @@ Result<grammar::Grammar> grammar_of(const Structure& structure) {
   return grammar::from_ebnf(structure.text);
 }
 
-Result<grammar::Grammar> calls_grammar(const EncodedPrompt& prompt) {
+// Calls may come as the model likes, and some of the tools hold theirs to their schemas.
+bool has_strict_calls(const Structure& structure, const EncodedPrompt& prompt) {
+  return structure.kind == Structure::Kind::kNone && !prompt.must_call &&
+         std::ranges::any_of(prompt.tools, &chat::Tool::strict);
+}
+
+// only_strict: parameters of tools that are not strict are free.
+Result<grammar::Grammar> calls_grammar(const EncodedPrompt& prompt, bool only_strict = false) {
   std::vector<grammar::Tool> tools;
-  for (const chat::Tool& tool : prompt.tools)
-    tools.push_back({tool.name, tool.parameters ? &*tool.parameters : nullptr});
+  for (const chat::Tool& tool : prompt.tools) {
+    const bool is_held = tool.parameters && (tool.strict || !only_strict);
+    tools.push_back({tool.name, is_held ? &*tool.parameters : nullptr});
+  }
   grammar::CallOptions options;
   options.form = prompt.reply.start == ReplyStart::kCalls ? grammar::CallForm::kOpenedBlock
+                 : only_strict                            ? grammar::CallForm::kTriggered
                                                           : grammar::CallForm::kBlock;
   options.exactly_one = prompt.reply.one_call;
   return grammar::from_calls(tools, options);
@@ -52,6 +63,7 @@ Result<grammar::Grammar> calls_grammar(const EncodedPrompt& prompt) {
 // A call that must come, or the form that is asked for, beside which calls may come.
 Result<grammar::Grammar> grammar_of(const Structure& structure, const EncodedPrompt& prompt) {
   if (prompt.must_call) return calls_grammar(prompt);
+  if (has_strict_calls(structure, prompt)) return calls_grammar(prompt, /*only_strict=*/true);
   TRY_ASSIGN(grammar::Grammar form, grammar_of(structure));
   if (begins_with_reasoning(prompt.reply.start)) {
     TRY_ASSIGN(form, grammar::after_line_feeds(form));
@@ -79,6 +91,7 @@ std::string key_of(const Structure& structure, const EncodedPrompt& prompt) {
   append_part(key, prompt.must_call ? "!" : "");
   for (const chat::Tool& tool : prompt.tools) {
     append_part(key, tool.name);
+    append_part(key, tool.strict ? "s" : "");
     append_part(key, tool.parameters ? tool.parameters->dump() : "");
   }
   return key;
@@ -86,6 +99,7 @@ std::string key_of(const Structure& structure, const EncodedPrompt& prompt) {
 
 const char* field_of(const Structure& structure, const EncodedPrompt& prompt) {
   if (prompt.must_call) return "tool_choice";
+  if (has_strict_calls(structure, prompt)) return "tools";
   return structure.is_shown ? "response_format" : "structured_outputs";
 }
 
@@ -95,7 +109,8 @@ Result<std::optional<engine::ConstraintPlan>> Structures::plan(const Request& re
                                                                const EncodedPrompt& prompt) {
   const Structure& structure = request.structure;
   std::optional<engine::ConstraintPlan> plan;
-  if (structure.kind == Structure::Kind::kNone && !prompt.must_call) return plan;
+  const bool is_strict = has_strict_calls(structure, prompt);
+  if (structure.kind == Structure::Kind::kNone && !prompt.must_call && !is_strict) return plan;
   const std::string field = field_of(structure, prompt);
   if (model_.tokenizer() == nullptr) {
     return Error{ErrorCode::kUnsupported,
@@ -112,8 +127,11 @@ Result<std::optional<engine::ConstraintPlan>> Structures::plan(const Request& re
   if (!program) return Error{program.error().code, field + ": " + program.error().message, field};
   plan.emplace();
   plan->program = *std::move(program);
-  if (begins_with_reasoning(prompt.reply.start))
-    plan->starts_after = model_.encoder()->end_of_thinking();
+  if (!begins_with_reasoning(prompt.reply.start)) return plan;
+  plan->starts_after = model_.encoder()->end_of_thinking();
+  if (!is_strict) return plan;
+  // A call that begins in the reasoning would be one that the grammar does not see.
+  TRY_ASSIGN(plan->before, program_of("reasoning", grammar::text_without_calls));
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
@@ -167,6 +168,74 @@ TEST_F(StructureTest, ACallThatIsRequiredComes) {
   }
 }
 
+// The first token of a reply that may not come there, or none.
+std::optional<size_t> first_refused(const ChatPrompt& chat, const std::string& reply) {
+  const auto model = LoadedModel::load("demo", {});
+  EXPECT_TRUE(model) << model.error().message;
+  Structures structures(**model);
+  Request request;
+  request.prompt = chat;
+  const auto prompt = encode_prompt(request, **model);
+  EXPECT_TRUE(prompt) << prompt.error().message;
+  const auto plan = structures.plan(request, *prompt);
+  EXPECT_TRUE(plan) << plan.error().message;
+  if (!plan->has_value()) return std::nullopt;
+  engine::Constraint constraint(**plan);
+  const auto ids = (*model)->tokenizer()->encode(reply, Tokenizer::AddedTokens::kMatch);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto mask = constraint.mask();
+    EXPECT_TRUE(mask);
+    const auto id = static_cast<size_t>(ids[i]);
+    const bool is_allowed = mask->empty() || (((*mask)[id / 64] >> (id % 64)) & 1U) != 0;
+    EXPECT_EQ(constraint.accept(ids[i]).has_value(), is_allowed);
+    if (!is_allowed) return i;
+  }
+  return std::nullopt;
+}
+
+// Once a block of calls begins, parameters are those that the schema of a strict tool allows.
+TEST_F(StructureTest, CallsOfStrictToolsAreHeldToTheirSchemas) {
+  auto chat = std::get<ChatPrompt>(question(true).prompt);
+  chat.tools = {{"free", "d", kSchema}, {"tide", "d", kSchema, true}};
+  const auto call = [](const std::string& name, const std::string& number) {
+    return "Let me see.\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"" + name +
+           "\">\n<｜DSML｜ parameter name=\"city\" string=\"true\">Hull</｜DSML｜ parameter>\n"
+           "<｜DSML｜ parameter name=\"number\" string=\"false\">" +
+           number +
+           "</｜DSML｜ parameter>\n<｜DSML｜ parameter name=\"kind\" string=\"true\">old</｜DSML｜ "
+           "parameter>\n</｜DSML｜ invoke>\n</｜DSML｜ calls>";
+  };
+  const std::string thought = "The <｜ tide |DSML|</think>";
+  EXPECT_EQ(first_refused(chat, thought + "Paris, <b>of</b> course."), std::nullopt);
+  EXPECT_EQ(first_refused(chat, thought + call("tide", "7")), std::nullopt);
+  EXPECT_TRUE(first_refused(chat, thought + call("tide", "99")));
+  EXPECT_EQ(first_refused(chat, thought + call("free", "99")), std::nullopt) << "it is not strict";
+  EXPECT_TRUE(first_refused(chat, thought + call("other", "7"))) << "no tool";
+  EXPECT_TRUE(first_refused(chat, call("tide", "7"))) << "in the reasoning";
+  EXPECT_TRUE(first_refused(chat, thought + "<｜DSML｜ tide>"));
+  chat.thinking = "disabled";
+  EXPECT_EQ(first_refused(chat, call("tide", "17")), std::nullopt);
+  EXPECT_TRUE(first_refused(chat, call("tide", "18")));
+  chat.tools[1].strict = false;
+  EXPECT_EQ(first_refused(chat, call("tide", "18")), std::nullopt);
+}
+
+TEST_F(StructureTest, AnswersBesideStrictToolsAreAsEver) {
+  for (const bool thinking : {false, true}) {
+    Request request = question(thinking);
+    auto& prompt = std::get<ChatPrompt>(request.prompt);
+    request.sampling.temperature = 0;
+    prompt.tools = {{"tide", "d", kSchema}};
+    const Generation free = ask(request);
+    prompt.tools[0].strict = true;
+    const Generation strict = ask(request);
+    EXPECT_EQ(strict.prompt_ids, free.prompt_ids) << "all of the schema is required already";
+    EXPECT_EQ(strict.ids, free.ids);
+    request.sampling.temperature = 1.2;
+    EXPECT_EQ(ask(request).ids, ask(request, true).ids) << "drafts change nothing";
+  }
+}
+
 TEST_F(StructureTest, ReceiptsHoldTheForm) {
   Request request = question(true);
   request.structure = {Structure::Kind::kJsonSchema, kSchema};
@@ -210,6 +279,13 @@ TEST_F(StructureTest, WhatCannotBeHeldIsRefused) {
   prompt.tool_choice = {ToolChoice::Kind::kRequired};
   request.receipt = true;
   EXPECT_EQ(refused(request).field, "receipt");
+  prompt.tool_choice = {};
+  prompt.tools[0].strict = true;
+  prompt.tools[0].parameters = R"({"type":"object","properties":{"a":{"not":{}}}})";
+  request.receipt = false;
+  error = refused(request);
+  EXPECT_EQ(error.field, "tools");
+  EXPECT_THAT(error.message, HasSubstr("tools[0]: schema at #/properties/a/not"));
 }
 
 }  // namespace

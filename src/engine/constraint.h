@@ -19,6 +19,8 @@ namespace stoker::engine {
 struct ConstraintPlan {
   std::shared_ptr<const grammar::Program> program;
   std::optional<int32_t> starts_after = {};  ///< free until this token was chosen, as reasoning is
+  /// What holds until then, beside that token; null: nothing does.
+  std::shared_ptr<const grammar::Program> before = {};
 };
 
 /// One owner.
@@ -39,6 +41,7 @@ class Constraint {
 
  private:
   const std::optional<int32_t> starts_after_;
+  std::optional<grammar::Matcher> before_;
   grammar::Matcher matcher_;
   bool has_started_;
   std::vector<uint64_t> mask_;

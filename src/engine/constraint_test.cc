@@ -71,5 +71,31 @@ TEST(Constraint, HoldsFromItsStartOn) {
   EXPECT_THAT(allowed(constraint), ElementsAre(0, 2, 3));
 }
 
+// Reasoning is "b" as often as one likes, then the answer.
+TEST(Constraint, HoldsSomethingElseUntilItsStart) {
+  ConstraintPlan both = plan(kThink);
+  const std::vector<int32_t> never = {kThink};
+  const std::vector<int32_t> ends = {kEnd};
+  const auto vocabulary = std::make_shared<const grammar::Vocabulary>(
+      std::vector<std::string>{"a", "b", "ab", "c", "", "</think>"}, never, ends);
+  both.before = *grammar::Program::compile(*grammar::from_regex("b*"), vocabulary);
+  Constraint constraint(both);
+  EXPECT_THAT(allowed(constraint), ElementsAre(1, kEnd, kThink));
+  EXPECT_FALSE(constraint.accept(0));
+  EXPECT_TRUE(constraint.accept(1));
+  EXPECT_TRUE(constraint.accept(1));
+  EXPECT_TRUE(constraint.accept(kThink));
+  EXPECT_THAT(allowed(constraint), ElementsAre(0, 2, 3));
+  EXPECT_TRUE(constraint.accept(3));
+  constraint.roll_back(3);  // an answer's, the start, and one before
+  EXPECT_THAT(allowed(constraint), ElementsAre(1, kEnd, kThink));
+  EXPECT_TRUE(constraint.accept(kThink));
+  EXPECT_TRUE(constraint.accept(2));
+  EXPECT_TRUE(constraint.accept(3));
+  EXPECT_THAT(allowed(constraint), ElementsAre(kEnd));
+  constraint.roll_back(4);  // all
+  EXPECT_TRUE(constraint.accept(kEnd));
+}
+
 }  // namespace
 }  // namespace stoker::engine

@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "base/try.h"
+#include "grammar/regular.h"
 
 namespace stoker::grammar {
 namespace {
 
 constexpr const char* kBegin = "<｜DSML｜ calls>\n";
 constexpr const char* kEnd = "</｜DSML｜ calls>";
-constexpr const char* kMarker = "<｜DSML｜";
+constexpr const char* kMarkers[] = {"<｜DSML｜", "<|DSML|"};
 
 ParameterStyle call_style() {
   return {.begin = "<｜DSML｜ parameter name=\"",
@@ -20,6 +21,11 @@ ParameterStyle call_style() {
           .text_without = "</｜DSML｜",
           .separator = "\n",
           .close = "\n</｜DSML｜ invoke>\n"};
+}
+
+// Of a few states: no limit is met.
+Result<Regular> free_text() {
+  return intersection(regular_text_without(kMarkers[0]), regular_text_without(kMarkers[1]));
 }
 
 Result<NodeId> add_invoke(GrammarBuilder& builder, const Tool& tool, const SchemaOptions& options,
@@ -57,7 +63,13 @@ Result<Grammar> from_calls(std::span<const Tool> tools, const CallOptions& optio
     root = builder.sequence({builder.literal(kBegin), rest});
   if (options.form == CallForm::kBlock) root = builder.sequence({builder.literal("\n\n"), root});
   if (options.form == CallForm::kTriggered)
-    root = builder.sequence({builder.text_without(kMarker), builder.optional(root)});
+    root = builder.sequence({builder.regular(*free_text()), builder.optional(root)});
+  return std::move(builder).finish(root);
+}
+
+Result<Grammar> text_without_calls() {
+  GrammarBuilder builder;
+  const NodeId root = builder.regular(*free_text());
   return std::move(builder).finish(root);
 }
 

@@ -26,7 +26,9 @@ struct Tool {
 enum class CallForm {
   kBlock,        ///< two line feeds and the block
   kOpenedBlock,  ///< the block behind its first line, which the prompt has already
-  kTriggered,  ///< any text without "<｜DSML｜", and then perhaps a block without the line feeds
+  /// Any text without "<｜DSML｜", nor the same with ASCII bars, and then perhaps a block without
+  /// the line feeds.
+  kTriggered,
 };
 
 struct CallOptions {
@@ -38,5 +40,8 @@ struct CallOptions {
 /// Errors: kInvalidArgument for no tools, or a name with `"` or a line end in it; those of
 /// from_json_schema, behind "tools[i]: ". A string holds no "</｜DSML｜".
 Result<Grammar> from_calls(std::span<const Tool> tools, const CallOptions& options = {});
+
+/// Any text in which no block begins. Cannot fail but for a bug.
+Result<Grammar> text_without_calls();
 
 }  // namespace stoker::grammar

@@ -106,6 +106,10 @@ TEST_F(GrammarCalls, HasThreeForms) {
   EXPECT_FALSE(matches(triggered, "a " + block(two) + " b"));
   EXPECT_FALSE(matches(triggered, "a <｜DSML｜ b"));
   EXPECT_FALSE(matches(triggered, "a <｜DSML｜ calls>\n"));
+  EXPECT_FALSE(matches(triggered, "a\n\n<|DSML| calls>")) << "what readers take for a block too";
+  const Grammar free = *text_without_calls();
+  EXPECT_TRUE(matches(free, "") && matches(free, "a <｜DSM <|DSM"));
+  EXPECT_FALSE(matches(free, "a <｜DSML｜") || matches(free, "<|DSML|"));
 }
 
 TEST_F(GrammarCalls, CombinesWithAnObjectBehindLineFeeds) {
