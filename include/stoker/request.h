@@ -76,10 +76,23 @@ struct ReplyFormat {
   bool operator==(const ReplyFormat&) const = default;
 };
 
+/// A function that the model may call.
+struct Tool {
+  std::string name;  ///< of letters, digits, _ and -; no two alike
+  std::optional<std::string> description = {};
+  std::optional<std::string> parameters = {};  ///< a JSON schema, as JSON text
+  /// The model is told that nothing is optional, and calls that come as it likes are held to the
+  /// schema, too.
+  bool strict = false;
+};
+
 /// Token ids, each in [0, vocabulary) and not the image token; at least one.
 struct TokenPrompt {
   std::vector<int32_t> ids;
   ReplyFormat reply = {};
+  /// Of a reply that has calls: to what they are held, as those of a ChatPrompt with these tools.
+  std::vector<Tool> tools = {};
+  bool must_call = false;  ///< a call comes, as with ToolChoice::Kind::kRequired
 };
 
 /// A call that an assistant made.
@@ -96,16 +109,6 @@ struct Message {
   std::string reasoning_content = {};  ///< of an assistant message; may be empty
   std::vector<ToolCall> tool_calls = {};  ///< likewise
   std::string tool_call_id = {};          ///< of a tool's result: the call that it answers
-};
-
-/// A function that the model may call.
-struct Tool {
-  std::string name;  ///< of letters, digits, _ and -; no two alike
-  std::optional<std::string> description = {};
-  std::optional<std::string> parameters = {};  ///< a JSON schema, as JSON text
-  /// The model is told that nothing is optional, and calls that come as it likes are held to the
-  /// schema, too.
-  bool strict = false;
 };
 
 /// Whether the answer has calls.

@@ -69,14 +69,21 @@ ReplyStart start_of(chat::ReplyStart start) {
 
 }  // namespace
 
+Result<std::vector<chat::Tool>> tools_of(std::vector<Tool>& tools) {
+  std::vector<chat::Tool> out;
+  out.reserve(tools.size());
+  for (size_t i = 0; i < tools.size(); ++i) {
+    TRY_ASSIGN(chat::Tool tool, tool_of(tools[i], "tools[" + std::to_string(i) + "]"));
+    out.push_back(std::move(tool));
+  }
+  return out;
+}
+
 Result<EncodedPrompt> encode_chat(ChatPrompt& prompt, const Structure& structure,
                                   const chat::Encoder& encoder) {
   chat::Conversation conversation;
   for (Message& message : prompt.messages) conversation.messages.push_back(message_of(message));
-  for (size_t i = 0; i < prompt.tools.size(); ++i) {
-    TRY_ASSIGN(chat::Tool tool, tool_of(prompt.tools[i], "tools[" + std::to_string(i) + "]"));
-    conversation.tools.push_back(std::move(tool));
-  }
+  TRY_ASSIGN(conversation.tools, tools_of(prompt.tools));
   const ToolChoice::Kind kind = prompt.tool_choice.kind;
   ReplyFormat reply;
   reply.one_call = !prompt.parallel_tool_calls;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "api/structure.h"
 #include "base/json.h"
 #include "stoker/version.h"
 
@@ -13,6 +15,15 @@ constexpr size_t kMaxShownNameBytes = 100;  // of a name that a receipt gives
 
 std::string shown_name(const std::string& name) {
   return json_quote(name.substr(0, kMaxShownNameBytes));
+}
+
+// As far as it decides an answer.
+Tool told_tool(const chat::Tool& tool) {
+  Tool out;
+  out.name = tool.name;
+  if (tool.parameters) out.parameters = tool.parameters->dump();
+  out.strict = tool.strict;
+  return out;
 }
 
 // Ids of the answer: those of the prompt are looked at when it is submitted.
@@ -37,7 +48,12 @@ Receipt begin_receipt(const Request& request, const EncodedPrompt& prompt, int32
   // A prompt whose log-probabilities are wanted runs all layers for all of its rows.
   receipt.numeric_mode = request.prompt_logprobs ? kReferenceMode : model.numeric_mode;
   Request& decides = receipt.request;
-  decides.prompt = TokenPrompt{prompt.ids, prompt.reply};
+  TokenPrompt ids{prompt.ids, prompt.reply};
+  if (Structures::holds_calls(request, prompt)) {
+    for (const chat::Tool& tool : prompt.tools) ids.tools.push_back(told_tool(tool));
+    ids.must_call = prompt.must_call;
+  }
+  decides.prompt = std::move(ids);
   decides.sampling = with_defaults(request.sampling, model.defaults);
   decides.max_tokens = max_tokens;
   decides.min_tokens = request.min_tokens;

@@ -440,6 +440,42 @@ Result<void> read_parameters(const Json& value, const char* name, Receipt& recei
   return read_members(value, "parameters", kParameters, receipt);
 }
 
+Result<Tool> read_tool(const Json& value, const std::string& name) {
+  if (!value.is_object()) return wrong_member(name, "an object", value);
+  Tool tool;
+  for (const auto& [member, item] : value.members()) {
+    const std::string path = name + "." + member.substr(0, kMaxShownValueBytes);
+    if (member == "name") {
+      TRY_ASSIGN(tool.name, read_text(item, path));
+    } else if (member == "parameters") {
+      TRY_ASSIGN(tool.parameters, read_text(item, path));
+    } else if (member == "strict") {
+      TRY_ASSIGN(tool.strict, read_true(item, path));
+    } else {
+      return invalid(path, "expected name, parameters or strict");
+    }
+  }
+  if (!tool.name.empty()) return tool;
+  return invalid(name, "expected an object with a name");
+}
+
+Result<std::vector<Tool>> read_tools(const Json& value, const std::string& name) {
+  return read_list<Tool>(value, name, "an array of tools", read_tool);
+}
+
+Json tools_json(const std::vector<Tool>& tools) {
+  std::vector<Json> items;
+  items.reserve(tools.size());
+  for (const Tool& tool : tools) {
+    Json item = Json::object();
+    item.set("name", Json::string(tool.name));
+    if (tool.parameters) item.set("parameters", Json::string(*tool.parameters));
+    if (tool.strict) item.set("strict", Json::boolean(true));
+    items.push_back(std::move(item));
+  }
+  return Json::array(std::move(items));
+}
+
 constexpr ReceiptMember kMembers[] = {
     {"stoker_receipt", true, read_format},
     {"version", true, read_into<read_text, &Receipt::version>},
@@ -448,6 +484,8 @@ constexpr ReceiptMember kMembers[] = {
     {"numeric_mode", true, read_into<read_text, &Receipt::numeric_mode>},
     {"prompt_ids", true, read_into<read_some_ids, &TokenPrompt::ids>},
     {"reply", false, read_into<read_reply, &TokenPrompt::reply>},
+    {"tools", false, read_into<read_tools, &TokenPrompt::tools>},
+    {"must_call", false, read_into<read_true, &TokenPrompt::must_call>},
     {"parameters", true, read_parameters},
     {"ids", true, read_into<read_some_ids, &Receipt::ids>},
     {"finish_reason", true, read_into<read_reason, &Receipt::reason>},
@@ -492,6 +530,8 @@ std::string receipt_json(const Receipt& receipt) {
   members.emplace_back("numeric_mode", Json::string(receipt.numeric_mode));
   members.emplace_back("prompt_ids", ids_json(prompt->ids));
   if (prompt->reply != ReplyFormat()) members.emplace_back("reply", reply_json(prompt->reply));
+  if (!prompt->tools.empty()) members.emplace_back("tools", tools_json(prompt->tools));
+  if (prompt->must_call) members.emplace_back("must_call", Json::boolean(true));
   members.emplace_back("parameters", parameters_json(receipt.request));
   members.emplace_back("ids", ids_json(receipt.ids));
   members.emplace_back("finish_reason", Json::string(to_string(receipt.reason)));

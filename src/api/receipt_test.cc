@@ -100,6 +100,31 @@ TEST(ReceiptTest, HowCallsAreReadIsTold) {
   }
 }
 
+TEST(ReceiptTest, ToolsAreTold) {
+  Receipt receipt = full_receipt();
+  auto& prompt = std::get<TokenPrompt>(receipt.request.prompt);
+  prompt.reply = {ReplyStart::kCalls, true};
+  prompt.tools = {{"now"}, {"tide", {}, R"({"type":"object"})", true}};
+  prompt.must_call = true;
+  const std::string text = receipt_json(receipt);
+  EXPECT_THAT(text, HasSubstr(R"("tools":[{"name":"now"},{"name":"tide",)"
+                              R"("parameters":"{\"type\":\"object\"}","strict":true}],)"
+                              R"("must_call":true)"));
+  const auto read = parse_receipt(text);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(receipt_json(*read), text);
+  const auto refused = [&text](const std::string& from, const std::string& to) {
+    std::string other = text;
+    const auto bad = parse_receipt(other.replace(other.find(from), from.size(), to));
+    return bad ? "none" : bad.error().message;
+  };
+  EXPECT_THAT(refused(R"({"name":"now"})", "{}"), HasSubstr("tools[0]: expected an object with"));
+  EXPECT_THAT(refused(R"({"name":"now"})", "7"), HasSubstr("tools[0]: expected an object"));
+  EXPECT_THAT(refused(R"("name":"now")", R"("name":7)"), HasSubstr("tools[0].name: expected a"));
+  EXPECT_THAT(refused(R"("strict":true)", R"("strict":false)"), HasSubstr("tools[1].strict"));
+  EXPECT_THAT(refused(R"("must_call":true)", R"("must_call":1)"), HasSubstr("must_call: expected"));
+}
+
 TEST(ReceiptTest, WhatIsLeftOutIsOfTheFormatAndNotOfAModel) {
   const auto read = parse_receipt(
       R"({"stoker_receipt":1,"version":"9","model":"m","model_digest":"00000000000000000000000000000000",)"

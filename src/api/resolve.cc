@@ -304,7 +304,14 @@ class PromptEncoder {
     if (prompt.ids.empty()) return invalid("prompt", "expected at least one token id, found none");
     const bool is_chat = prompt.reply.start != ReplyStart::kText;
     if (is_chat && model_.encoder() == nullptr) return no_chat("prompt");
-    return EncodedPrompt{std::move(prompt.ids), "prompt", std::move(prompt.reply)};
+    if (!prompt.reply.has_calls && (prompt.must_call || !prompt.tools.empty()))
+      return invalid("reply", "expected one that has calls, since there are tools");
+    if (prompt.must_call && prompt.tools.empty())
+      return invalid("tools", "expected at least one, since a call must come, found none");
+    EncodedPrompt out{std::move(prompt.ids), "prompt", std::move(prompt.reply)};
+    TRY_ASSIGN(out.tools, tools_of(prompt.tools));
+    out.must_call = prompt.must_call;
+    return out;
   }
 
   Result<EncodedPrompt> operator()(ChatPrompt& prompt) const {

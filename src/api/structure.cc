@@ -105,6 +105,12 @@ const char* field_of(const Structure& structure, const EncodedPrompt& prompt) {
 
 }  // namespace
 
+bool Structures::holds_calls(const Request& request, const EncodedPrompt& prompt) {
+  if (prompt.tools.empty()) return false;
+  return prompt.must_call || request.structure.kind != Structure::Kind::kNone ||
+         has_strict_calls(request.structure, prompt);
+}
+
 Result<std::optional<engine::ConstraintPlan>> Structures::plan(const Request& request,
                                                                const EncodedPrompt& prompt) {
   const Structure& structure = request.structure;
@@ -118,10 +124,6 @@ Result<std::optional<engine::ConstraintPlan>> Structures::plan(const Request& re
   }
   if (request.ignore_eos)
     return invalid("ignore_eos", "expected false with " + field + ", found true");
-  if (request.receipt && !prompt.tools.empty()) {
-    return Error{ErrorCode::kUnsupported,
-                 "receipt: expected false where calls are constrained, found true", "receipt"};
-  }
   auto program =
       program_of(key_of(structure, prompt), [&] { return grammar_of(structure, prompt); });
   if (!program) return Error{program.error().code, field + ": " + program.error().message, field};

@@ -26,6 +26,9 @@ class Structures {
   /// Borrows the model.
   explicit Structures(const LoadedModel& model) : model_(model) {}
 
+  /// Whether tools decide what the answer may be.
+  static bool holds_calls(const Request& request, const EncodedPrompt& prompt);
+
   /// What a request's answer may be; none: anything. Errors: kInvalidArgument and kUnsupported,
   /// with the field, for a form that is wrong, allows nothing, is too large or not supported;
   /// kUnsupported without a tokenizer.

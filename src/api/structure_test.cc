@@ -252,6 +252,37 @@ TEST_F(StructureTest, ReceiptsHoldTheForm) {
   EXPECT_FALSE(first_difference(*receipt, ask(*again)).has_value());
 }
 
+// With the calls that must come, that may come beside a form, and that may come as they like.
+TEST_F(StructureTest, ReceiptsHoldTheFormOfCalls) {
+  for (const bool thinking : {false, true}) {
+    for (const int kind : {0, 1, 2}) {
+      Request request = question(thinking);
+      request.sampling.temperature = 1.2;
+      request.receipt = true;
+      auto& prompt = std::get<ChatPrompt>(request.prompt);
+      prompt.tools = {{"other"}, {"tide", "d", kSchema, kind == 2}};
+      if (kind == 0) prompt.tool_choice = {ToolChoice::Kind::kRequired};
+      if (kind == 1) request.structure = {Structure::Kind::kChoice, "", {"Rome", "Bern"}};
+      const Generation answer = ask(request);
+      const auto receipt = parse_receipt(answer.finish.receipt);
+      ASSERT_TRUE(receipt) << receipt.error().message;
+      EXPECT_EQ(receipt_json(*receipt), answer.finish.receipt);
+      const auto& ids = std::get<TokenPrompt>(receipt->request.prompt);
+      ASSERT_EQ(ids.tools.size(), 2U);
+      EXPECT_EQ(ids.must_call, kind == 0);
+      EXPECT_EQ(ids.tools[1].strict, kind == 2);
+      const auto again = replay_request(*receipt, demos_[0]->model());
+      ASSERT_TRUE(again) << again.error().message;
+      EXPECT_FALSE(first_difference(*receipt, ask(*again, true)).has_value()) << kind;
+    }
+  }
+  Request request = question();
+  request.prompt = TokenPrompt{{5, 6}, {}, {{"tide"}}};
+  EXPECT_EQ(refused(request).field, "reply");
+  request.prompt = TokenPrompt{{5, 6}, {ReplyStart::kChat, true}, {}, true};
+  EXPECT_EQ(refused(request).field, "tools");
+}
+
 TEST_F(StructureTest, WhatCannotBeHeldIsRefused) {
   Request request = question();
   request.structure = {Structure::Kind::kJsonSchema,
@@ -276,13 +307,8 @@ TEST_F(StructureTest, WhatCannotBeHeldIsRefused) {
   request = question();
   auto& prompt = std::get<ChatPrompt>(request.prompt);
   prompt.tools = {{"tide"}};
-  prompt.tool_choice = {ToolChoice::Kind::kRequired};
-  request.receipt = true;
-  EXPECT_EQ(refused(request).field, "receipt");
-  prompt.tool_choice = {};
   prompt.tools[0].strict = true;
   prompt.tools[0].parameters = R"({"type":"object","properties":{"a":{"not":{}}}})";
-  request.receipt = false;
   error = refused(request);
   EXPECT_EQ(error.field, "tools");
   EXPECT_THAT(error.message, HasSubstr("tools[0]: schema at #/properties/a/not"));

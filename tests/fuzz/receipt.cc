@@ -19,6 +19,8 @@ void check_request(const Request& request) {
   const auto* prompt = std::get_if<TokenPrompt>(&request.prompt);
   CHECK(prompt != nullptr && !prompt->ids.empty(), "a prompt");
   check_ids(prompt->ids);
+  CHECK(!request.thinking_token_budget || *request.thinking_token_budget >= 0, "a budget");
+  for (const Tool& tool : prompt->tools) CHECK(!tool.name.empty(), "a name");
   CHECK(request.n == 1 && request.min_tokens >= 0 && request.max_tokens >= 1, "counts");
   const SamplingParams& sampling = request.sampling;
   CHECK(sampling.temperature && sampling.top_p && sampling.top_k && sampling.min_p &&
