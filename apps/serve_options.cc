@@ -101,6 +101,8 @@ void add_client_options(OptionParser& parser, ServerOptions* server, EngineOptio
   parser.option("--max-queue", "N", &engine->max_queue,
                 "Requests that wait for their turn; one more is 429 [1024]");
   parser.flag("--metrics-auth", &server->metrics_need_key, "/metrics takes a key too");
+  parser.option("--profile-dir", "DIR", &server->profile_folder,
+                "Where /stop_profile writes what steps took [no such routes]");
   parser.off_flag("--no-page", &server->page, "No page for browsers at /");
   parser.flag("--enable-tokenizer-info-endpoint", &server->tokenizer_info,
               "Tells the tokenizer's first and last token at /tokenizer_info");

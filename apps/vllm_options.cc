@@ -51,6 +51,7 @@ constexpr ForeignOption kForeignOptions[] = {
     {"--otlp-traces-endpoint", Takes::kValue, "none", "traces are not supported"},
     {"--override-generation-config", Takes::kValue, "none", "generation_config.json says it"},
     {"--pipeline-parallel-size", Takes::kValue, "1", "one process computes"},
+    {"--profiler-config", Takes::kValue, "none", "--profile-dir says where profiles go"},
     {"--quantization", Takes::kValue, "none", "the checkpoint says it"},
     {"--reasoning-parser", Takes::kValue, nullptr, "the chat format is the model's own"},
     {"--revision", Takes::kValue, "none", "nothing is downloaded"},

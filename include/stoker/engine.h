@@ -210,6 +210,14 @@ class Engine {
   /// Takes requests again; what was given back comes again as it is used.
   virtual void wake_up() = 0;
 
+  /// From now on remembers what each step takes and does, the first 50,000. Error:
+  /// kInvalidArgument where it does already. Any thread.
+  virtual Result<void> start_profile() = 0;
+  /// Ends it. What is returned makes a JSON document of it, in the form that Chrome and Perfetto
+  /// show as a time line; it may take a second, and be called by any thread at any time. Error:
+  /// kInvalidArgument where nothing was started.
+  virtual Result<std::function<std::string()>> stop_profile() = 0;
+
   /// Whether steps are being taken when there is work: false after a fault that ended the engine
   /// thread, or found its weights damaged.
   virtual bool healthy() const = 0;

@@ -11,6 +11,7 @@
 #include "api/loaded_model.h"
 #include "api/plans.h"
 #include "api/prefix_bytes.h"
+#include "api/profile_json.h"
 #include "api/receipt.h"
 #include "api/resolve.h"
 #include "api/structure.h"
@@ -190,6 +191,16 @@ class LocalEngine final : public Engine {
     return loop_->cached_prefixes(max);
   }
 
+  Result<void> start_profile() override {
+    if (loop_->profile().start()) return {};
+    return Error{ErrorCode::kInvalidArgument, "a profile was started already: stop it first", ""};
+  }
+  Result<std::function<std::string()>> stop_profile() override {
+    auto steps = loop_->profile().stop();
+    if (!steps) return Error{ErrorCode::kInvalidArgument, "no profile was started", ""};
+    return std::function<std::string()>(
+        [steps = *std::move(steps)] { return profile_json(steps); });
+  }
   bool healthy() const override { return loop_->healthy(); }
   void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "model/workspace.h"
 #include "stoker/engine.h"
@@ -181,6 +183,85 @@ TEST(EngineService, ThePromptsProgressIsTold) {
     EXPECT_EQ(before, 400);
     EXPECT_GE(told.size(), cached == 0 ? 2U : 1U);
   }
+}
+
+TEST(EngineService, AProfileHasTheStepsBetweenItsEnds) {
+  const auto engine = open({});
+  ASSERT_FALSE(engine->stop_profile());
+  // Until the step that gave the last token is over.
+  const auto finish_steps = [&engine] {
+    ASSERT_TRUE(engine->sleep(SleepLevel::kNothing, false));
+    for (int i = 0; i < 1000 && !engine->stats().has_released_memory; ++i)
+      std::this_thread::sleep_for(10ms);
+    engine->wake_up();
+  };
+  whole_event(**engine->submit(request_of(20, 2)));
+  finish_steps();
+  ASSERT_TRUE(engine->start_profile());
+  EXPECT_EQ(engine->start_profile().error().code, ErrorCode::kInvalidArgument);
+  const int64_t before = engine->stats().total_steps;
+  whole_event(**engine->submit(request_of(300, 5)));
+  finish_steps();
+  const auto profile = engine->stop_profile();
+  ASSERT_TRUE(profile) << profile.error().message;
+  const int64_t num_steps = engine->stats().total_steps - before;
+  const auto document = Json::parse((*profile)());
+  ASSERT_TRUE(document) << document.error().message;
+  int64_t found = 0;
+  int64_t tokens = 0;
+  int64_t prefill_rows = 0;
+  double last = 0;
+  for (const Json& event : document->find("traceEvents")->items()) {
+    EXPECT_GE(event.find("dur")->as_double().value_or(-1), 0);
+    if (event.find("name")->as_string() != "step") continue;
+    ++found;
+    EXPECT_GE(event.find("ts")->as_double().value_or(-1), last);
+    last = *event.find("ts")->as_double();
+    tokens += event.find("args")->find("tokens")->as_int().value_or(0);
+    prefill_rows += event.find("args")->find("prefill_rows")->as_int().value_or(0);
+  }
+  EXPECT_EQ(found, num_steps);
+  EXPECT_EQ(tokens, 5);
+  EXPECT_EQ(prefill_rows, 300);
+  whole_event(**engine->submit(request_of(10, 2)));
+  finish_steps();
+  ASSERT_TRUE(engine->start_profile());
+  EXPECT_EQ(Json::parse((*engine->stop_profile())())->find("traceEvents")->items().size(), 0U);
+}
+
+// Answers are the same before and after, and the memory is there again.
+TEST(EngineService, SleepAndWakeUpChangeNoAnswer) {
+  const auto engine = open({});
+  const Request request = request_of(300, 20);
+  const std::vector<int32_t> ids = whole_event(**engine->submit(request)).ids;
+  for (const SleepLevel level : {SleepLevel::kState, SleepLevel::kWeights, SleepLevel::kNothing}) {
+    ASSERT_TRUE(engine->sleep(level, false));
+    const auto refused = engine->submit(request);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+    for (int i = 0; i < 1000 && !engine->stats().has_released_memory; ++i)
+      std::this_thread::sleep_for(10ms);
+    EXPECT_TRUE(engine->stats().has_released_memory);
+    engine->wake_up();
+    const Event again = whole_event(**engine->submit(request));
+    EXPECT_EQ(again.ids, ids);
+    EXPECT_EQ(again.finish->usage.cached_tokens > 0, level == SleepLevel::kNothing);
+  }
+  Request endless = request_of(5, 2000);
+  endless.ignore_eos = true;
+  const auto stream = *engine->submit(endless);
+  ASSERT_TRUE(engine->sleep(SleepLevel::kState, true));
+  EXPECT_EQ(whole_event(*stream).finish->reason, FinishReason::kCancelled);
+}
+
+TEST(EngineService, WeightsInMemoryAreNotGivenBack) {
+  EngineOptions options;
+  options.weights.pack = false;
+  const auto engine = open(options);
+  const auto slept = engine->sleep(SleepLevel::kWeights, false);
+  ASSERT_FALSE(slept);
+  EXPECT_EQ(slept.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(engine->stats().sleep_level, -1);
 }
 
 TEST(EngineService, ADeadlineEndsARequest) {

@@ -65,6 +65,7 @@ class StepLoop {
   /// The longest beginnings that can be saved, at most `max`, the one last used first.
   Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max);
 
+  StepProfile& profile() { return stepper_->profile(); }  ///< any thread
   bool healthy() const { return healthy_.load(); }
   EngineStats stats() const;
   const KvPlan& plan() const { return stepper_->plan(); }

@@ -100,16 +100,27 @@ void Stepper::run(std::span<Share> shares) {
   scheduler_.plan_images();
   collect(shares);
   logits_.resize(wanted_.size() * static_cast<size_t>(model_.config().vocab_size));
+  const Clock::time_point ready = Clock::now();
   model_.forward(work_, batch_, wanted_, logits_.data(), nullptr);
+  const Clock::time_point forwarded = Clock::now();
   tell_progress(shares);
   const int64_t tokens_before = metrics_.total_tokens.get();
   choose_tokens(shares);
+  const Clock::time_point chosen = Clock::now();
   scheduler_.commit();
   const double seconds = seconds_between(begin, Clock::now());
   const int64_t tokens = metrics_.total_tokens.get() - tokens_before;
   if (drafter_) drafter_->note_step(shares, tokens, round_seconds, seconds - round_seconds);
   metrics_.step_tokens.record(static_cast<double>(tokens));
   count_step(shares, seconds);
+  if (profile_.is_on()) {
+    profile_step(shares, {.begin = begin,
+                          .draft_seconds = seconds_between(begin, ready),
+                          .forward_seconds = seconds_between(ready, forwarded),
+                          .choose_seconds = seconds_between(forwarded, chosen),
+                          .seconds = seconds,
+                          .num_tokens = static_cast<int32_t>(tokens)});
+  }
   scheduler_.drop_finished();
 }
 
@@ -313,6 +324,15 @@ void Stepper::count_step(std::span<const Share> shares, double seconds) {
   metrics_.total_prefill_rows.add(num_prefill);
   metrics_.step_seconds.record(seconds);
   metrics_.step_rows.record(static_cast<double>(rows));
+}
+
+void Stepper::profile_step(std::span<const Share> shares, StepRecord record) {
+  record.num_sequences = static_cast<int32_t>(shares.size());
+  record.num_waiting = static_cast<int32_t>(scheduler_.num_waiting());
+  record.prefill_rows = static_cast<int32_t>(prefill_rows(shares));
+  record.decode_rows = static_cast<int32_t>(num_rows(shares)) - record.prefill_rows;
+  for (const Share& share : shares) record.num_drafts += static_cast<int32_t>(share.num_drafts);
+  profile_.add(record);
 }
 
 }  // namespace stoker::engine

@@ -15,6 +15,7 @@
 #include "engine/metrics.h"
 #include "engine/scheduler.h"
 #include "engine/step_cost.h"
+#include "engine/step_profile.h"
 #include "model/model.h"
 #include "sampling/scratch.h"
 #include "stoker/result.h"
@@ -64,6 +65,7 @@ class Stepper {
   const Model& model() const { return model_; }
   const KvPlan& plan() const { return store_->plan(); }  ///< any thread
   const Metrics& metrics() const { return metrics_; }    ///< any thread
+  StepProfile& profile() { return profile_; }            ///< any thread
 
  private:
   Stepper(const Model& model, int num_threads, const kernels::KernelPlan& plan,
@@ -82,6 +84,7 @@ class Stepper {
   void end(Sequence& sequence, End end, std::optional<Error> error = std::nullopt);
   void record(const Sequence& sequence);
   void count_step(std::span<const Share> shares, double seconds);
+  void profile_step(std::span<const Share> shares, StepRecord record);
   void check() const;
 
   const Model& model_;
@@ -92,6 +95,7 @@ class Stepper {
   Metrics metrics_;
   Scheduler scheduler_;
   StepCost cost_;
+  StepProfile profile_;
   std::optional<Drafter> drafter_;
 
   // Of the step that runs; kept for their memory.

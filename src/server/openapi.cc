@@ -102,6 +102,8 @@ const std::vector<Operation>& operations() {
        nullptr,
        false,
        {"tags"}},
+      {Target::kStartProfile, "post", "Steps are remembered from now on", nullptr},
+      {Target::kStopProfile, "post", "Writes what steps were remembered", kJson},
       {Target::kIsSleeping, "get", "Whether the server sleeps", kJson},
   };
   return all;

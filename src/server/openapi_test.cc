@@ -29,7 +29,7 @@ Json full_document() {
   ServerOptions options;
   options.tokenizer_info = true;
   const std::vector<ApiKey> keys = {{"a", "secret"}};
-  return parse_document(openapi_json(options, {KeyRing(keys), KeyRing(keys), true, true}));
+  return parse_document(openapi_json(options, {KeyRing(keys), KeyRing(keys), true, true, true}));
 }
 
 Json least_document() {

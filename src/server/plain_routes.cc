@@ -7,6 +7,7 @@
 #include "server/abort_route.h"
 #include "server/http_query.h"
 #include "server/page.h"
+#include "server/profile_routes.h"
 #include "stoker/version.h"
 
 namespace stoker {
@@ -206,6 +207,10 @@ PlainAnswer answer_with_engine(ServerContext& context, const HttpRequest& reques
       return tokenizer_info(context);
     case Target::kResetPrefixCache:
       return reset_prefix_cache(context);
+    case Target::kStartProfile:
+      return start_profile(context);
+    case Target::kStopProfile:
+      return stop_profile(context);
     case Target::kSleep:
       return fall_asleep(context, request.query);
     case Target::kWakeUp:

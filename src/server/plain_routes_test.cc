@@ -3,8 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
 
 #include "base/json.h"
+#include "base/mapped_file.h"
 #include "server/server_fixture.h"
 
 namespace stoker {
@@ -225,6 +231,42 @@ TEST_F(ServerTest, AKeyHasALimitOfItsOwn) {
 }
 
 // ---- Switches
+
+TEST_F(ServerTest, ProfilesAreFilesOfTheirFolder) {
+  std::string folder = ::testing::TempDir() + "profiles-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ServerOptions options = with_keys();
+  options.profile_folder = folder;
+  start(hello, options);
+  EXPECT_EQ(ask(post("/start_profile", "")).status, 401);
+  EXPECT_EQ(ask(post("/stop_profile", "", kAdminKey)).status, 400) << "none was started";
+  EXPECT_EQ(ask(post("/start_profile", "", kAdminKey)).status, 200);
+  EXPECT_EQ(ask(post("/start_profile", "", kAdminKey)).status, 400) << "one is under way";
+  const HttpReply reply = ask(post("/stop_profile", "", kAdminKey));
+  EXPECT_EQ(reply.status, 200);
+  const std::string file = member(reply, "file");
+  EXPECT_EQ(file.rfind(folder + "/steps-", 0), 0U) << file;
+  for (int i = 0; i < 500 && log_lines("event=profile file=").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(*read_file(file, 100), "{}");
+  ASSERT_EQ(chmod(folder.c_str(), 0500), 0);
+  const int status = ask(post("/start_profile", "", kAdminKey)).status;
+  EXPECT_EQ(status, access(folder.c_str(), W_OK) == 0 ? 200 : 500) << "root may write anywhere";
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(ServerTest, WithoutAFolderThereAreNoProfiles) {
+  start(hello, with_keys());
+  const HttpReply reply = ask(post("/start_profile", "", kAdminKey));
+  EXPECT_EQ(reply.status, 404);
+  EXPECT_THAT(reply.body, HasSubstr("without --profile-dir"));
+  ServerOptions options;
+  options.port = 0;
+  options.profile_folder = "/nowhere/at/all";
+  const auto server = Server::start(std::move(options));
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, ErrorCode::kNotFound);
+}
 
 TEST_F(ServerTest, SleepingServerRefusesAndWakesUp) {
   start(endless, with_keys());

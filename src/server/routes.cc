@@ -69,6 +69,8 @@ constexpr RouteRow kRoutes[] = {
     {"/sleep", Target::kSleep, Method::kPost, Access::kAdmins},
     {"/wake_up", Target::kWakeUp, Method::kPost, Access::kAdmins},
     {"/is_sleeping", Target::kIsSleeping, Method::kGet, Access::kAdmins},
+    {"/start_profile", Target::kStartProfile, Method::kPost, Access::kAdmins},
+    {"/stop_profile", Target::kStopProfile, Method::kPost, Access::kAdmins},
 };
 constexpr std::string_view kIdMark = "{id}";
 
@@ -134,7 +136,7 @@ HttpError no_such_path(const HttpRequest& request) {
 
 std::optional<HttpError> check_access(const RouteRow& row, const HttpRequest& request,
                                       const AccessRules& rules, const Caller& caller) {
-  if (row.access == Access::kAdmins && !is_there(row, rules)) return no_such_path(request);
+  if (row.access == Access::kAdmins && rules.admins.empty()) return no_such_path(request);
   if (!needs_key(row, rules)) return std::nullopt;
   const bool may_ask = row.access == Access::kAll      ? caller.is_client || caller.is_admin
                        : row.access == Access::kAdmins ? caller.is_admin
@@ -175,9 +177,15 @@ bool needs_key(const RouteRow& row, const AccessRules& rules) {
          (row.target == Target::kMetrics && rules.metrics_need_key);
 }
 
+const char* missing_option(const RouteRow& row, const AccessRules& rules) {
+  const bool is_profile = row.target == Target::kStartProfile || row.target == Target::kStopProfile;
+  if (is_profile && !rules.has_profiles) return "--profile-dir";
+  return row.service == Service::kStorage && !rules.has_storage ? "--batch-dir" : nullptr;
+}
+
 bool is_there(const RouteRow& row, const AccessRules& rules) {
-  if (row.access == Access::kAdmins) return !rules.admins.empty();
-  return row.service != Service::kStorage || rules.has_storage;
+  if (row.access == Access::kAdmins && rules.admins.empty()) return false;
+  return missing_option(row, rules) == nullptr;
 }
 
 Target target_of(std::string_view path) {
@@ -263,9 +271,10 @@ std::optional<HttpError> check_head(const HttpRequest& request, const AccessRule
                          request.method.substr(0, 40),
                      "", ""};
   }
-  if (!is_there(*row, rules))
-    return HttpError{
-        404, "there is no " + request.path.substr(0, 200) + " here without --batch-dir", "", ""};
+  if (const char* option = missing_option(*row, rules)) {
+    return HttpError{404, "there is no " + request.path.substr(0, 200) + " here without " + option,
+                     "", ""};
+  }
   const bool has_media = row->media_type != nullptr && request.method == "POST";
   return has_media ? check_media(row->media_type, request) : std::nullopt;
 }

@@ -56,6 +56,8 @@ enum class Target {
   kSleep,
   kWakeUp,
   kIsSleeping,
+  kStartProfile,
+  kStopProfile,
   kAbortRequests,
 };
 
@@ -109,6 +111,7 @@ struct AccessRules {
   KeyRing admins;
   bool metrics_need_key = false;  ///< one of a client or an administrator
   bool has_storage = false;       ///< there are routes of files and batches
+  bool has_profiles = false;      ///< and of profiles
 };
 
 /// Who asks, by the key that the request shows.
@@ -120,6 +123,9 @@ struct Caller {
 
 /// Whether those who ask must show a key.
 bool needs_key(const RouteRow& row, const AccessRules& rules);
+
+/// The option that a route is not there without, if it is not given; else null.
+const char* missing_option(const RouteRow& row, const AccessRules& rules);
 
 /// Whether there is such a route.
 bool is_there(const RouteRow& row, const AccessRules& rules);

@@ -31,6 +31,7 @@ struct ScriptedEngine::Shared {
   EngineStats stats;
   bool is_healthy = true;
   bool is_draining = false;
+  bool is_profiling = false;
   bool is_stopping = false;
 };
 
@@ -254,6 +255,20 @@ void ScriptedEngine::wake_up() {
   const std::scoped_lock lock(shared_->mutex);
   shared_->stats.sleep_level = -1;
   shared_->stats.has_released_memory = false;
+}
+
+Result<void> ScriptedEngine::start_profile() {
+  const std::scoped_lock lock(shared_->mutex);
+  if (std::exchange(shared_->is_profiling, true))
+    return Error{ErrorCode::kInvalidArgument, "a profile was started already", ""};
+  return {};
+}
+
+Result<std::function<std::string()>> ScriptedEngine::stop_profile() {
+  const std::scoped_lock lock(shared_->mutex);
+  if (!std::exchange(shared_->is_profiling, false))
+    return Error{ErrorCode::kInvalidArgument, "no profile was started", ""};
+  return std::function<std::string()>([] { return std::string("{}"); });
 }
 
 void ScriptedEngine::drain(std::chrono::milliseconds limit) {

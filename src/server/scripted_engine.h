@@ -64,6 +64,9 @@ class ScriptedEngine : public Engine {
   /// Level 2 is refused.
   Result<void> sleep(SleepLevel level, bool abort) override;
   void wake_up() override;
+  Result<void> start_profile() override;
+  /// Of "{}".
+  Result<std::function<std::string()>> stop_profile() override;
   bool healthy() const override;
   void drain(std::chrono::milliseconds limit) override;
 

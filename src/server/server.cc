@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
@@ -32,6 +33,13 @@ size_t connections_that_descriptors_allow() {
     return kReservedDescriptors;
   }
   return static_cast<size_t>(limit.rlim_cur) - kReservedDescriptors;
+}
+
+Result<void> check_profile_folder(const std::string& folder) {
+  std::error_code ignored;
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return {};
+  return Error{ErrorCode::kNotFound, folder + ": expected a folder for profiles, found none",
+               "profile_dir"};
 }
 
 }  // namespace
@@ -202,6 +210,8 @@ Server::~Server() {
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   try {
+    if (auto checked = check_profile_folder(options.profile_folder); !checked)
+      return std::move(checked).error();
     auto impl = std::make_unique<Impl>(std::move(options));
     if (auto opened = impl->open_batches(); !opened) return std::move(opened).error();
     if (auto listening = impl->listen(); !listening) return std::move(listening).error();

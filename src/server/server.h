@@ -40,7 +40,8 @@ struct ServerOptions {
   std::string batch_folder = {};  ///< where files and batches are kept; empty: no such routes
   size_t max_batch_file_bytes = size_t{200} << 20;  ///< of the body of an upload
   int max_batch_files = 1000;                       ///< beyond them nothing is uploaded
-  int batch_concurrency = 8;  ///< requests of a batch that are in the engine at the same time
+  int batch_concurrency = 8;        ///< requests of a batch that are in the engine at the same time
+  std::string profile_folder = {};  ///< of the files of /stop_profile; empty: no such route
   size_t max_header_bytes = size_t{64} << 10;
   size_t max_body_bytes = size_t{64} << 20;
   size_t max_buffered_bytes = size_t{1} << 30;  ///< of all bodies that are there at the same time

@@ -17,7 +17,7 @@ ServerOptions with_defaults(ServerOptions options) {
 ServerContext::ServerContext(ServerOptions options_in)
     : options(with_defaults(std::move(options_in))),
       access{KeyRing(options.api_keys), KeyRing(options.admin_api_keys), options.metrics_need_key,
-             !options.batch_folder.empty()},
+             !options.batch_folder.empty(), !options.profile_folder.empty()},
       openapi(openapi_json(options, access)),
       created(unix_seconds()),
       names(options.served_model_names),
