@@ -62,7 +62,7 @@ class EngineStop {
       const std::lock_guard lock(mutex_);
       why_ = why;
     }
-    end_shutdown_wait();
+    end_signal_wait();
   }
   std::optional<Error> get() const {
     const std::lock_guard lock(mutex_);
@@ -74,11 +74,43 @@ class EngineStop {
   std::optional<Error> why_;
 };
 
+/// Takes the keys that the options say now: in a file of options they may be others than before.
+void reload_keys(Server& server, const OptionsReader& read_again) {
+  ServeOptions options;
+  Result<void> taken = Error{ErrorCode::kInvalidArgument, "the options are wrong", ""};
+  if (read_again(&options))
+    taken = server.set_keys(options.server.api_keys, options.server.admin_api_keys);
+  if (!taken) {
+    log_line(LogLevel::kError,
+             "event=reload reason=\"" + taken.error().message + ": the keys stay as they are\"");
+    return;
+  }
+  log_line(LogLevel::kInfo,
+           "event=reload api_keys=" + std::to_string(options.server.api_keys.size()) +
+               " admin_api_keys=" + std::to_string(options.server.admin_api_keys.size()));
+}
+
+void wait_for_the_end(Server& server, const OptionsReader& read_again) {
+  while (true) {
+    switch (wait_for_server_signal()) {
+      case ServerSignal::kStop:
+        return;
+      case ServerSignal::kReload:
+        reload_keys(server, read_again);
+        break;
+      case ServerSignal::kReport:
+        server.log_state();
+        break;
+    }
+  }
+}
+
 }  // namespace
 
-int run_server(ServeOptions options, const EngineOpener& open, const std::function<void()>& ready) {
+int run_server(ServeOptions options, const EngineOpener& open, const OptionsReader& read_again,
+               const std::function<void()>& ready) {
   EngineStop stop;
-  note_shutdown_signals();
+  note_server_signals();
   // A client or a reader of the log that goes away must not end the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a batch beyond a limit on sizes fails, and not the server
@@ -104,7 +136,7 @@ int run_server(ServeOptions options, const EngineOpener& open, const std::functi
   if (!mark)
     std::fprintf(stderr, "stoker: not told to stoker ps: %s\n", mark.error().message.c_str());
   if (ready) ready();
-  wait_for_shutdown_signal();
+  wait_for_the_end(**server, read_again);
   const std::chrono::seconds grace(options.shutdown_seconds);
   if (const auto why = stop.get()) {
     report(*why);
@@ -122,10 +154,13 @@ int serve_command(const Arguments& arguments) {
   ServeOptions options;
   if (const auto code = read_serve_options(arguments, &options)) return *code;
   const std::string model = options.model;
-  return run_server(std::move(options), [&model](const EngineOptions& engine) -> Opened {
+  const auto open = [&model](const EngineOptions& engine) -> Opened {
     auto opened = open_engine(model, engine);
     if (!opened) return {nullptr, report(opened.error())};
     return {*std::move(opened), 0};
+  };
+  return run_server(std::move(options), open, [&arguments](ServeOptions* again) {
+    return !read_serve_options(arguments, again);
   });
 }
 

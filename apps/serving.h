@@ -20,10 +20,14 @@ struct Opened {
 /// Opens an engine with these options, whose progress goes to who asks the server.
 using EngineOpener = std::function<Opened(const EngineOptions& options)>;
 
+/// Reads the options again; false: they are wrong, which it has said.
+using OptionsReader = std::function<bool(ServeOptions* options)>;
+
 /// Listens first, so that clients are told how far the start is; then opens the engine, is found by
-/// `stoker ps`, calls `ready`, which may be null, and serves until a signal comes. Returns the exit
-/// code.
-int run_server(ServeOptions options, const EngineOpener& open,
+/// `stoker ps`, calls `ready`, which may be null, and serves until a signal comes. SIGHUP has it
+/// take the keys of the options that `read_again` reads, SIGUSR1 tell the log what it does. Returns
+/// the exit code.
+int run_server(ServeOptions options, const EngineOpener& open, const OptionsReader& read_again,
                const std::function<void()>& ready = {});
 
 }  // namespace stoker

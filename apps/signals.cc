@@ -18,7 +18,11 @@ struct Semaphore {
   Semaphore() { sem_init(&value, 0, 0); }
   sem_t value;
 };
-Semaphore shutdown_signals;
+Semaphore server_signals;
+std::atomic<bool> stop_wanted = false;
+std::atomic<bool> reload_wanted = false;
+std::atomic<bool> report_wanted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "needed in a signal handler");
 
 void note_interrupt(int /*signal*/) {
   const int error = errno;
@@ -37,7 +41,15 @@ void note_shutdown(int /*signal*/) {
   const int error = errno;
   set_handler(SIGINT, SIG_DFL, 0, nullptr);
   set_handler(SIGTERM, SIG_DFL, 0, nullptr);
-  sem_post(&shutdown_signals.value);
+  stop_wanted = true;
+  sem_post(&server_signals.value);
+  errno = error;
+}
+
+void note_wish(int signal) {
+  const int error = errno;
+  (signal == SIGHUP ? reload_wanted : report_wanted) = true;
+  sem_post(&server_signals.value);
   errno = error;
 }
 
@@ -65,18 +77,25 @@ bool InterruptGuard::take() {
   return eventfd_read(descriptor_, &count) == 0;
 }
 
-void note_shutdown_signals() {
+void note_server_signals() {
   set_handler(SIGINT, note_shutdown, SA_RESTART, nullptr);
   set_handler(SIGTERM, note_shutdown, SA_RESTART, nullptr);
+  set_handler(SIGHUP, note_wish, SA_RESTART, nullptr);
+  set_handler(SIGUSR1, note_wish, SA_RESTART, nullptr);
 }
 
-void wait_for_shutdown_signal() {
-  while (sem_wait(&shutdown_signals.value) != 0 && errno == EINTR) {
+ServerSignal wait_for_server_signal() {
+  while (true) {
+    if (sem_wait(&server_signals.value) != 0) continue;  // interrupted
+    if (stop_wanted) return ServerSignal::kStop;
+    if (reload_wanted.exchange(false)) return ServerSignal::kReload;
+    if (report_wanted.exchange(false)) return ServerSignal::kReport;
   }
 }
 
-void end_shutdown_wait() {
-  sem_post(&shutdown_signals.value);
+void end_signal_wait() {
+  stop_wanted = true;
+  sem_post(&server_signals.value);
 }
 
 }  // namespace stoker

@@ -31,13 +31,20 @@ class InterruptGuard {
   struct sigaction terminate_before_ {};
 };
 
-/// From now on the first SIGINT or SIGTERM is noted; the next one ends the process at once.
-/// Process-wide.
-void note_shutdown_signals();
+/// From now on the first SIGINT or SIGTERM is noted; the next one ends the process at once. SIGHUP
+/// and SIGUSR1 are noted each time. Process-wide.
+void note_server_signals();
 
-/// Waits until such a signal has come, or end_shutdown_wait was called.
-void wait_for_shutdown_signal();
+enum class ServerSignal {
+  kStop,    ///< SIGINT, SIGTERM, or end_signal_wait was called
+  kReload,  ///< SIGHUP
+  kReport,  ///< SIGUSR1
+};
+
+/// Waits until such a signal has come. Those of a kind that come before they are waited for may be
+/// one.
+ServerSignal wait_for_server_signal();
 /// From any thread.
-void end_shutdown_wait();
+void end_signal_wait();
 
 }  // namespace stoker

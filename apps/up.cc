@@ -105,7 +105,8 @@ int make_if_none(const UpOptions& options, const SnapshotOptions& how) {
   return snapshot_exit_code(made.error());
 }
 
-int run_up(const UpOptions& options, const std::function<void()>& ready) {
+int run_up(const Arguments& arguments, const UpOptions& options,
+           const std::function<void()>& ready) {
   const auto open = [&options](EngineOptions engine) -> Opened {
     LoadingProgress progress;
     engine.progress = [&progress, also = std::move(engine.progress)](const Progress& now) {
@@ -124,7 +125,13 @@ int run_up(const UpOptions& options, const std::function<void()>& ready) {
     }
     return from_snapshot(options.serve.model, how, options.json);
   };
-  return run_server(options.serve, open, ready);
+  const auto read_again = [&arguments](ServeOptions* again) {
+    UpOptions all;
+    const bool is_read = !read_up_options(arguments, &all);
+    if (is_read) *again = std::move(all.serve);
+    return is_read;
+  };
+  return run_server(options.serve, open, read_again, ready);
 }
 
 }  // namespace
@@ -132,9 +139,9 @@ int run_up(const UpOptions& options, const std::function<void()>& ready) {
 int up_command(const Arguments& arguments) {
   UpOptions options;
   if (const auto code = read_up_options(arguments, &options)) return *code;
-  if (!options.detach) return run_up(options, {});
-  return run_detached(options.log, [&options](const std::function<void()>& ready) {
-    return run_up(options, ready);
+  if (!options.detach) return run_up(arguments, options, {});
+  return run_detached(options.log, [&](const std::function<void()>& ready) {
+    return run_up(arguments, options, ready);
   });
 }
 

@@ -218,6 +218,9 @@ class Engine {
   /// kInvalidArgument where nothing was started.
   virtual Result<std::function<std::string()>> stop_profile() = 0;
 
+  /// Tells the log what runs and waits, in lines of level info, before the next step. Any thread.
+  virtual void log_state() = 0;
+
   /// Whether steps are being taken when there is work: false after a fault that ended the engine
   /// thread, or found its weights damaged.
   virtual bool healthy() const = 0;

@@ -201,6 +201,9 @@ class LocalEngine final : public Engine {
     return std::function<std::string()>(
         [steps = *std::move(steps)] { return profile_json(steps); });
   }
+  void log_state() override {
+    if (log_) loop_->report([log = log_](std::string_view line) { log(LogLevel::kInfo, line); });
+  }
   bool healthy() const override { return loop_->healthy(); }
   void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 

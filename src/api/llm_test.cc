@@ -371,6 +371,7 @@ class OddEngine : public Engine {
   void reset_prefix_cache() override {}
   Result<void> sleep(SleepLevel, bool) override { return {}; }
   void wake_up() override {}
+  void log_state() override {}
   Result<void> start_profile() override { return {}; }
   Result<std::function<std::string()>> stop_profile() override {
     return std::function<std::string()>([] { return std::string(); });

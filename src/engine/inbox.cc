@@ -97,6 +97,14 @@ void Inbox::wake_up() {
   work_.notify_all();
 }
 
+void Inbox::report(std::function<void(std::string_view line)> tell) {
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.report = std::move(tell);
+  }
+  work_.notify_all();
+}
+
 void Inbox::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -114,8 +122,8 @@ void Inbox::fail(const Error& error) {
 
 bool Inbox::has_mail() const {
   return !mail_.arrivals.empty() || !mail_.cancels.empty() || mail_.cancel_all ||
-         mail_.reset_cache || mail_.wake_up || mail_.release || !mail_.errands.empty() ||
-         mail_.fault;
+         mail_.reset_cache || mail_.wake_up || mail_.release || mail_.report ||
+         !mail_.errands.empty() || mail_.fault;
 }
 
 void Inbox::take(Mail& mail) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "stoker/result.h"
@@ -47,6 +48,7 @@ class Inbox {
     std::vector<Errand> errands;
     bool wake_up = false;  ///< before `release`
     std::function<void()> release;
+    std::function<void(std::string_view line)> report;
     std::optional<Error> fault;
   };
 
@@ -69,6 +71,8 @@ class Inbox {
   /// waits any more, unless wake_up() comes before.
   void sleep(std::function<void()> release);
   void wake_up();
+  /// The engine's thread tells what runs and waits, line by line.
+  void report(std::function<void(std::string_view line)> tell);
   /// No more arrivals.
   void close();
   /// Nor errands, after those of the next take().

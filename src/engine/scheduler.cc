@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +19,22 @@ int64_t boundary(int64_t position) {
 
 Error no_prefix_cache() {
   return {ErrorCode::kUnsupported, "expected an engine with a prefix cache, found none", ""};
+}
+
+// Without a word of what was asked or answered.
+std::string line_of(const Sequence& sequence, const char* state, Clock::time_point now) {
+  const auto& held = sequence.state;
+  return std::string("event=sequence state=") + state +
+         " arrival=" + std::to_string(sequence.key.arrival) +
+         " priority=" + std::to_string(sequence.key.priority) +
+         " age_ms=" + std::to_string(std::llround(seconds_between(sequence.submitted, now) * 1e3)) +
+         " prompt_tokens=" + std::to_string(sequence.num_prompt) +
+         " chosen_tokens=" + std::to_string(sequence.num_chosen()) +
+         " max_tokens=" + std::to_string(sequence.request.max_tokens) +
+         " state_tokens=" + std::to_string(held ? held->length() : 0) +
+         " blocks=" + std::to_string(held ? held->blocks().size() : 0) +
+         " cached_tokens=" + std::to_string(sequence.num_cached) +
+         " preemptions=" + std::to_string(sequence.work.num_preemptions);
 }
 
 bool is_earlier(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) {
@@ -416,6 +433,23 @@ void Scheduler::give_back_memory() {
   reset_cache();
   store_.give_back();
   count();
+}
+
+void Scheduler::report(const std::function<void(std::string_view line)>& tell) const {
+  tell("event=scheduler running=" + std::to_string(running_.size()) + " waiting=" +
+       std::to_string(waiting_.size()) + " preempted=" + std::to_string(num_requeued_) +
+       " free_slots=" + std::to_string(store_.num_free_slots()) +
+       " free_blocks=" + std::to_string(store_.num_free_blocks()) +
+       " blocks=" + std::to_string(store_.plan().num_blocks) +
+       " cached_blocks=" + std::to_string(cache_ ? cache_->num_unused() : 0));
+  const Clock::time_point now = Clock::now();
+  size_t num_told = 0;
+  for (const auto& sequence : running_) {
+    if (num_told++ < kMaxReported) tell(line_of(*sequence, "running", now));
+  }
+  for (const auto& [key, sequence] : waiting_) {
+    if (num_told++ < kMaxReported) tell(line_of(*sequence, "waiting", now));
+  }
 }
 
 std::string Scheduler::integrity_problem() const {

@@ -8,12 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,6 +109,10 @@ class Scheduler {
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
   /// Tells the metrics who runs and what is in use.
   void count() const;
+
+  /// Tells what runs and waits: a line for all, and one for each of the first kMaxReported.
+  void report(const std::function<void(std::string_view line)>& tell) const;
+  static constexpr size_t kMaxReported = 512;
 
   /// What is wrong with blocks and their owners; empty: nothing. For tests.
   std::string integrity_problem() const;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "support/kv.h"
 
@@ -94,6 +96,25 @@ class SchedulerTest : public ::testing::Test {
 };
 
 using Rows = std::vector<int64_t>;
+
+TEST_F(SchedulerTest, TellsWhatRunsAndWaits) {
+  make(20, 1);
+  add(300, 5);
+  add(200, 7, 3);
+  step(128);
+  std::vector<std::string> lines;
+  scheduler_->report([&lines](std::string_view line) { lines.emplace_back(line); });
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0].rfind("event=scheduler running=1 waiting=1 preempted=0 free_slots=0", 0), 0U)
+      << lines[0];
+  EXPECT_EQ(lines[1].rfind("event=sequence state=running arrival=0 priority=0 age_ms=", 0), 0U)
+      << lines[1];
+  EXPECT_NE(lines[1].find(" prompt_tokens=300 chosen_tokens=0 max_tokens=5 state_tokens=128 "),
+            std::string::npos)
+      << lines[1];
+  EXPECT_EQ(lines[2].rfind("event=sequence state=waiting arrival=1 priority=3 ", 0), 0U)
+      << lines[2];
+}
 
 TEST_F(SchedulerTest, PrefillRowsAreSharedAndDecodesAlwaysRun) {
   make(100, 8);

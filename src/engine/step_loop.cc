@@ -168,6 +168,7 @@ bool StepLoop::take_mail() {
   if (mail_.reset_cache) scheduler.reset_cache();
   for (Errand& errand : mail_.errands) do_errand(errand);
   mail_.errands.clear();
+  if (mail_.report) scheduler.report(std::exchange(mail_.report, nullptr));
   if (mail_.wake_up) release_ = nullptr;
   if (mail_.release) release_ = std::exchange(mail_.release, nullptr);
   mail_.arrivals.clear();

@@ -11,7 +11,9 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/inbox.h"
@@ -51,6 +53,8 @@ class StepLoop {
   /// may be null. level: for stats().
   void sleep(int32_t level, bool gives_back_memory, std::function<void()> also);
   void wake_up();
+  /// Has the engine's thread tell what runs and waits, line by line, between two steps.
+  void report(std::function<void(std::string_view line)> tell) { inbox_->report(std::move(tell)); }
   void cancel_all() { inbox_->cancel_all(); }           ///< before the next step
   void reset_prefix_cache() { inbox_->reset_cache(); }  ///< before the next step
 

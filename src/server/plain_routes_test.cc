@@ -230,6 +230,28 @@ TEST_F(ServerTest, AKeyHasALimitOfItsOwn) {
   EXPECT_TRUE(again.read_until("word"));
 }
 
+TEST_F(ServerTest, KeysMayBecomeOthers) {
+  start(hello, with_keys());
+  const auto status = [this](const char* key) { return ask(get("/v1/models", key)).status; };
+  EXPECT_EQ(status(kGoodKey), 200);
+  ASSERT_TRUE(server_->set_keys({{"team-c", "third"}}, {}));
+  EXPECT_EQ(status(kGoodKey), 401);
+  EXPECT_EQ(status("Authorization: Bearer third\r\n"), 200);
+  EXPECT_EQ(ask(get("/is_paused", kAdminKey)).status, 404) << "no administrators, no such route";
+  EXPECT_THAT(ask(get("/openapi.json")).body, Not(HasSubstr("/is_paused")));
+  const auto opened = server_->set_keys({}, {{"admin-1", "root1"}});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("since there were some"));
+  EXPECT_EQ(status("Authorization: Bearer third\r\n"), 200);
+  EXPECT_EQ(ask(get("/is_paused", kAdminKey)).status, 404) << "refused as a whole";
+  ASSERT_TRUE(server_->set_keys({{"team-c", "third"}}, {{"admin-1", "root1"}}));
+  EXPECT_EQ(ask(get("/is_paused", kAdminKey)).status, 200);
+  server_->log_state();
+  EXPECT_EQ(status(kGoodKey), 401);
+  EXPECT_EQ(log_lines("event=server connections=").size(), 1U);
+  EXPECT_EQ(log_lines("event=engine running=").size(), 1U);
+}
+
 // ---- Switches
 
 TEST_F(ServerTest, ProfilesAreFilesOfTheirFolder) {

@@ -64,6 +64,7 @@ class ScriptedEngine : public Engine {
   /// Level 2 is refused.
   Result<void> sleep(SleepLevel level, bool abort) override;
   void wake_up() override;
+  void log_state() override {}
   Result<void> start_profile() override;
   /// Of "{}".
   Result<std::function<std::string()>> stop_profile() override;

@@ -50,9 +50,9 @@ struct Server::Impl {
         work(context.io.get_executor()),
         acceptor(context.io),
         accept_timer(context.io),
-        max_connections(context.options.max_connections > 0
-                            ? context.options.max_connections
-                            : connections_that_descriptors_allow()) {
+        max_connections(context.options.max_connections > 0 ? context.options.max_connections
+                                                            : connections_that_descriptors_allow()),
+        has_client_keys(!context.options.api_keys.empty()) {
     context.on_connection_closed = [this] { on_connection_closed(); };
   }
 
@@ -63,6 +63,7 @@ struct Server::Impl {
   void on_connection_closed();
   void run();
   void attach(Engine& attached);
+  Result<void> set_keys(const std::vector<ApiKey>& clients, const std::vector<ApiKey>& admins);
   void stop(std::chrono::milliseconds grace);
   void post_to_connections(void (Connection::*action)());
 
@@ -75,6 +76,7 @@ struct Server::Impl {
   uint16_t port = 0;
 
   std::mutex mutex;  // guards what follows
+  bool has_client_keys = false;
   Engine* engine = nullptr;
   std::condition_variable all_closed;
   size_t num_open = 0;
@@ -168,6 +170,21 @@ void Server::Impl::attach(Engine& attached) {
   asio::post(context.io, [this, &attached] { context.attach(attached); });
 }
 
+Result<void> Server::Impl::set_keys(const std::vector<ApiKey>& clients,
+                                    const std::vector<ApiKey>& admins) {
+  const std::scoped_lock lock(mutex);
+  if (has_client_keys && clients.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "api_key: expected a key, since there were some, found none", "api_key"};
+  }
+  has_client_keys = !clients.empty();
+  if (is_stopped) return {};
+  asio::post(context.io, [this, of_clients = KeyRing(clients), of_admins = KeyRing(admins)] {
+    context.set_keys(of_clients, of_admins);
+  });
+  return {};
+}
+
 void Server::Impl::stop(std::chrono::milliseconds grace) {
   Engine* attached = nullptr;
   {
@@ -235,6 +252,15 @@ void Server::tell(const Progress& progress) {
 
 void Server::attach(Engine& engine) {
   impl_->attach(engine);
+}
+
+Result<void> Server::set_keys(const std::vector<ApiKey>& clients,
+                              const std::vector<ApiKey>& admins) {
+  return impl_->set_keys(clients, admins);
+}
+
+void Server::log_state() {
+  asio::post(impl_->context.io, [&context = impl_->context] { context.log_state(); });
 }
 
 uint16_t Server::port() const {

@@ -75,6 +75,13 @@ class Server {
   /// Answers with this engine from now on. Once; the engine must outlive the server.
   void attach(Engine& engine);
 
+  /// Whom it serves from now on; what runs goes on. Error: kInvalidArgument where there were keys
+  /// of clients and none is given, which would open it to everybody.
+  Result<void> set_keys(const std::vector<ApiKey>& clients, const std::vector<ApiKey>& admins);
+
+  /// Tells the log what it does, and has the engine tell it too.
+  void log_state();
+
   ~Server();  ///< stop(0)
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

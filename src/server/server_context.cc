@@ -40,6 +40,34 @@ void ServerContext::set_asleep(bool asleep) {
   if (batches) batches->set_paused(is_paused || is_asleep);
 }
 
+void ServerContext::set_keys(KeyRing clients, KeyRing admins) {
+  access.clients = std::move(clients);
+  access.admins = std::move(admins);
+  openapi = openapi_json(options, access);
+}
+
+void ServerContext::log_state() const {
+  const auto word = [](bool is_so) { return std::string(is_so ? "yes" : "no"); };
+  log(LogLevel::kInfo, "event=server connections=" + std::to_string(connections.size()) +
+                           " answering=" + std::to_string(num_answering) +
+                           " body_bytes=" + std::to_string(num_body_bytes) +
+                           " paused=" + word(is_paused) + " asleep=" + word(is_asleep) +
+                           " draining=" + word(is_draining) + " engine=" +
+                           (engine == nullptr   ? "starting"
+                            : engine->healthy() ? "healthy"
+                                                : "stopped"));
+  if (engine == nullptr) return;
+  const EngineStats stats = engine->stats();
+  log(LogLevel::kInfo, "event=engine running=" + std::to_string(stats.num_running) +
+                           " waiting=" + std::to_string(stats.num_waiting) +
+                           " steps=" + std::to_string(stats.total_steps) +
+                           " blocks_used=" + std::to_string(stats.num_blocks_used) +
+                           " blocks_cached=" + std::to_string(stats.num_blocks_cached) +
+                           " blocks=" + std::to_string(stats.num_blocks) +
+                           " preemptions=" + std::to_string(stats.total_preemptions));
+  engine->log_state();
+}
+
 void ServerContext::log(LogLevel level, const std::string& line) const {
   if (options.log) options.log(level, line);
 }

@@ -31,9 +31,9 @@ struct ServerContext {
   void attach(Engine& engine_in);
 
   const ServerOptions options;
-  const AccessRules access;
-  const std::string openapi;  ///< what /openapi.json tells
-  const int64_t created;      ///< when the server started, seconds of the Unix clock
+  AccessRules access;
+  std::string openapi;    ///< what /openapi.json tells
+  const int64_t created;  ///< when the server started, seconds of the Unix clock
 
   Engine* engine = nullptr;        ///< null until it is attached; then it stays
   std::vector<std::string> names;  ///< the served ones, with an engine
@@ -64,6 +64,8 @@ struct ServerContext {
   /// Sets is_paused and is_asleep; batches wait for as long as one of them is so.
   void set_paused(bool paused);
   void set_asleep(bool asleep);
+  void set_keys(KeyRing clients, KeyRing admins);
+  void log_state() const;
 
   void log(LogLevel level, const std::string& line) const;
 };

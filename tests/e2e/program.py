@@ -76,10 +76,11 @@ class Server:
         self.process.send_signal(signal_number)
         return self.process.wait(LIMIT)
 
-    def ask(self, path, body=None, method=None):
+    def ask(self, path, body=None, method=None, headers=None):
         """(status, JSON of the answer). `body`: bytes, or what becomes JSON; None: GET."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=LIMIT) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
