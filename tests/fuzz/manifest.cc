@@ -1,11 +1,12 @@
 // Any bytes as a manifest: as they are, and as lines under the digests that make them believable.
 // What is taken is what would be written.
+#include "snapshot/manifest.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/check.h"
-#include "snapshot/manifest.h"
 
 namespace stoker::snapshot {
 namespace {
