@@ -62,12 +62,14 @@ class SnapshotTest : public StoreTest {
     options.engine.num_threads = 2;
     options.engine.weights.store = (dir_ / "store").string();
     options.engine.weights.verify = Verify::kFull;
-    options.engine.tune_seconds = 0.2;
     return options;
   }
 
+  // With plans, which are measured here alone: what comes up later measures nothing.
   SnapshotInfo create(const std::string& model) const {
-    const auto made = create_snapshot(model, options());
+    SnapshotOptions how = options();
+    how.engine.tune_seconds = 0.2;
+    const auto made = create_snapshot(model, how);
     EXPECT_TRUE(made) << made.error().message;
     return made ? *made : SnapshotInfo{};
   }
@@ -327,7 +329,7 @@ TEST_F(SnapshotTest, WhatIsWellSealedButWildIsRefused) {
   EXPECT_TRUE(bring_up(id, options()));
 }
 
-TEST_F(SnapshotTest, AWildPlanIsMeasuredAgain) {
+TEST_F(SnapshotTest, AWildPlanIsNotUsed) {
   const SnapshotInfo made = create(testing::kSmallCheckpoint);
   const std::string id = with_part(made.id, "plans", "format=1\nbf16.1=warp 9\n");
   EXPECT_TRUE(bring_up(id, options()));
@@ -413,8 +415,7 @@ class SnapshotProcesses : public SnapshotTest {
     const std::string size = "size=" + std::to_string(num_bytes);
     if (!snapshot::has_own_mounts()) return snapshot::kChildSkips;
     if (::mount("none", dir_.c_str(), "tmpfs", 0, size.c_str()) != 0) return snapshot::kChildSkips;
-    SnapshotOptions how = options();
-    how.engine.tune_seconds = 0;
+    const SnapshotOptions how = options();
     const auto made = create_snapshot(testing::kSmallCheckpoint, how);
     if (made) {
       EXPECT_IN_CHILD(bring_up(made->id, how).has_value());
