@@ -92,6 +92,13 @@ class MadeEngine final : public Engine {
   }
   EngineStats stats() const override { return {}; }
   void reset_prefix_cache() override {}
+  Result<void> sleep(SleepLevel, bool) override { return {}; }
+  void wake_up() override {}
+  Result<void> start_profile() override { return {}; }
+  Result<std::function<std::string()>> stop_profile() override {
+    return Error{ErrorCode::kUnsupported, "no profile", ""};
+  }
+  void log_state() override {}
   bool healthy() const override { return true; }
   void drain(std::chrono::milliseconds) override {}
   Result<KeptPrefix> save_prefix(const std::vector<int32_t>&) override { return kept_; }

@@ -190,17 +190,23 @@ class Engine {
   // without a prefix cache, kResourceExhausted, kCancelled after the engine's end.
   /// What the prefix cache holds of a beginning of `ids` without a salt. No answer depends on it.
   /// Errors: kNotFound where it holds no place to begin at, those of submit for ids.
-  virtual Result<KeptPrefix> save_prefix(const std::vector<int32_t>& ids);
+  virtual Result<KeptPrefix> save_prefix(const std::vector<int32_t>& /*ids*/) {
+    return keeps_no_prefix();
+  }
   /// Puts what save_prefix gave into the prefix cache: the next request that begins with these
   /// tokens, without a salt, goes on from there, with the bits that it would have had. Returns the
   /// number of tokens. The bytes are looked at from end to end first. Errors: kCorruptData;
   /// kInvalidArgument for another model, numeric mode or longer context, naming which;
   /// kUnsupported for another version, or another bounded replay that cannot begin there;
   /// kResourceExhausted where the memory for state has no room. Then nothing has changed.
-  virtual Result<int64_t> load_prefix(std::span<const uint8_t> bytes);
+  virtual Result<int64_t> load_prefix(std::span<const uint8_t> /*bytes*/) {
+    return keeps_no_prefix();
+  }
   /// The longest prefixes without a salt that save_prefix can give now, at most `max`, the one last
   /// used first.
-  virtual Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max);
+  virtual Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t /*max*/) {
+    return keeps_no_prefix();
+  }
 
   /// Refuses new requests (kResourceExhausted) until wake_up(), and gives memory back as soon as
   /// those that run or wait have ended; with `abort` they are cancelled. stats() tell whether that
@@ -228,6 +234,11 @@ class Engine {
   /// Refuses new requests from now on and waits up to `limit` for those that run or wait; cancels
   /// the rest.
   virtual void drain(std::chrono::milliseconds limit) = 0;
+
+ private:
+  static Error keeps_no_prefix() {
+    return {ErrorCode::kUnsupported, "expected an engine with a prefix cache, found none", ""};
+  }
 };
 
 /// The directory that a MODEL argument means: an existing directory, or "demo", which is the model

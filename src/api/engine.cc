@@ -355,26 +355,6 @@ Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<const LoadedModel> 
       std::make_unique<LocalEngine>(std::move(loaded), std::move(loop), options));
 }
 
-namespace {
-
-Error keeps_no_prefix() {
-  return {ErrorCode::kUnsupported, "expected an engine with a prefix cache, found none", ""};
-}
-
-}  // namespace
-
-Result<KeptPrefix> Engine::save_prefix(const std::vector<int32_t>& /*ids*/) {
-  return keeps_no_prefix();
-}
-
-Result<int64_t> Engine::load_prefix(std::span<const uint8_t> /*bytes*/) {
-  return keeps_no_prefix();
-}
-
-Result<std::vector<std::vector<int32_t>>> Engine::cached_prefixes(size_t /*max*/) {
-  return keeps_no_prefix();
-}
-
 const char* to_string(FinishReason reason) {
   constexpr const char* kWords[] = {"stop", "length", "abort", "error", "tool_calls", "repetition"};
   return kWords[static_cast<size_t>(reason)];

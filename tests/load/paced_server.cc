@@ -152,6 +152,8 @@ int run_paced_server(int argc, char** argv) {
   uint16_t port = 0;
   int step_ms = 130;
   app.add_option("--port", port, "where it listens; 0: a free one")->capture_default_str();
+  std::string uds;
+  app.add_option("--uds", uds, "a Unix socket to listen on instead");
   app.add_option("--step-ms", step_ms, "time between two tokens of a request")
       ->capture_default_str()
       ->check(CLI::Range(1, 60000));
@@ -164,13 +166,16 @@ int run_paced_server(int argc, char** argv) {
   PacedEngine engine{std::chrono::milliseconds(step_ms)};
   ServerOptions options;
   options.port = port;
+  options.unix_socket = uds;
   auto server = Server::start(std::move(options));
   if (!server) {
     std::cerr << "paced_server: " << server.error().message << "\n";
     return 3;
   }
   (*server)->attach(engine);
-  std::cerr << "stoker: ready; paced at http://127.0.0.1:" << (*server)->port() << std::endl;
+  const std::string url =
+      uds.empty() ? "http://127.0.0.1:" + std::to_string((*server)->port()) : "unix:" + uds;
+  std::cerr << "stoker: ready; paced at " << url << std::endl;
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   (*server)->stop(std::chrono::seconds(1));
