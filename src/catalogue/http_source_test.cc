@@ -133,7 +133,7 @@ TEST(HttpSource, RefusesOtherSizesAndRanges) {
     std::string answer;
     std::string message;
   };
-  for (const auto& [answer, message] :
+  for (const Case& row :
        {Case{sized("200 OK", "012345678"), "expected 10 bytes, found 9"},
         Case{sized("206 Partial Content", "456789", "Content-Range: bytes 3-9/10\r\n"), "range"},
         Case{sized("206 Partial Content", "456789", "Content-Range: bytes 4-9/11\r\n"), "range"},
@@ -147,10 +147,10 @@ TEST(HttpSource, RefusesOtherSizesAndRanges) {
         Case{"HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n", "HTTP"},
         Case{sized("416 Range Not Satisfiable", ""), "found 416"},
         Case{sized("403 Forbidden", ""), "found 403"}}) {
-    ScriptedServer server([&answer](const std::string&) { return answer; });
+    ScriptedServer server([&row](const std::string&) { return row.answer; });
     const auto text = get(server.url(), "a", 4, 10);
-    ASSERT_FALSE(text) << answer;
-    EXPECT_THAT(text.error().message, HasSubstr(message));
+    ASSERT_FALSE(text) << row.answer;
+    EXPECT_THAT(text.error().message, HasSubstr(row.message));
   }
 }
 
