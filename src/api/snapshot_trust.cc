@@ -40,8 +40,9 @@ Result<void> pass_over_unsigned(const Store& store, const SnapshotOptions& optio
     auto checked = check_signed(store, *candidate.manifest, options);
     if (!checked) candidate.told.passed_over = std::move(checked).error();
   }
-  std::ranges::stable_partition(
-      candidates, [](const Candidate& candidate) { return !candidate.told.passed_over; });
+  // clang 14 has no std::ranges::stable_partition over libstdc++'s ranges.
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [](const Candidate& candidate) { return !candidate.told.passed_over; });
   return {};
 }
 
