@@ -1,8 +1,7 @@
 // stoker ps and stoker down: the servers of this user that run, and the end of one.
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <thread>

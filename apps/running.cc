@@ -86,7 +86,7 @@ Result<std::string> running_folder() {
                folder + ": expected a folder of this user that nobody else can write in", ""};
 }
 
-Result<RunningMark> RunningMark::leave(RunningServer what) {
+Result<RunningMark> RunningMark::leave(const RunningServer& what) {
   const auto folder = running_folder();
   if (!folder) return folder.error();
   const std::string path = *folder + "/" + std::to_string(::getpid());

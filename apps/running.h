@@ -22,11 +22,12 @@ struct RunningServer {
 /// else /tmp/stoker-<uid>. Error: kIo, also where it is another user's or others can write in it.
 Result<std::string> running_folder();
 
-/// Tells of this process from now on. `what.pid` is set. Movable; the file goes when it does.
+/// Tells of this process from now on; `what.pid` is not looked at. Movable; the file goes when it
+/// does.
 class RunningMark {
  public:
   /// Error: kIo.
-  static Result<RunningMark> leave(RunningServer what);
+  static Result<RunningMark> leave(const RunningServer& what);
 
   RunningMark(RunningMark&& other) noexcept;
   RunningMark& operator=(RunningMark&&) = delete;

@@ -164,6 +164,7 @@ Result<std::vector<int32_t>> ids_for(const Engine& engine, const char* name, int
 
 Json ids_json(const std::vector<int32_t>& ids) {
   std::vector<Json> items;
+  items.reserve(ids.size());
   for (const int32_t id : ids) items.push_back(Json::integer(id));
   return Json::array(std::move(items));
 }

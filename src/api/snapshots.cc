@@ -45,7 +45,10 @@ std::string expected_found(const std::string& what, const std::string& expected,
 
 std::string flags_text(const std::vector<snapshot::ManifestFlag>& flags) {
   std::string text;
-  for (const auto& [name, value] : flags) text += (text.empty() ? "" : " ") + name + "=" + value;
+  for (const auto& [name, value] : flags) {
+    if (!text.empty()) text += ' ';
+    text.append(name).append("=").append(value);
+  }
   return text;
 }
 

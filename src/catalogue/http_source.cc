@@ -25,7 +25,9 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
-using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+// Of one kind of executor, which needs no run-time look.
+using TcpStream = beast::basic_stream<asio::ip::tcp, asio::io_context::executor_type>;
+using TlsStream = beast::ssl_stream<TcpStream>;
 
 constexpr uint32_t kMaxHeadBytes = 32 << 10;
 constexpr size_t kSkipBytes = 64 << 10;
@@ -168,7 +170,7 @@ class HttpBody : public ByteSource {
   const HttpLimits limits_;
   asio::io_context io_;
   std::optional<asio::ssl::context> tls_;
-  std::optional<beast::tcp_stream> stream_;  // one of these two
+  std::optional<TcpStream> stream_;  // one of these two
   std::optional<TlsStream> tls_stream_;
   beast::flat_buffer buffer_{kMaxHeadBytes + kSkipBytes};
   http::response_parser<http::buffer_body> parser_;

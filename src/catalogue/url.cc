@@ -86,10 +86,10 @@ std::string Url::text() const {
   return std::string(is_tls ? kTlsScheme : kPlainScheme) + authority() + path;
 }
 
-Url Url::at(std::string_view more) const {
+Url Url::at(std::string_view path_behind) const {
   Url url = *this;
   if (!url.path.ends_with('/')) url.path += '/';
-  url.path += more;
+  url.path += path_behind;
   return url;
 }
 

@@ -20,8 +20,8 @@ struct Url {
   /// What stands in the Host header.
   std::string authority() const;
   std::string text() const;
-  /// The same place with "/" and `path` behind its path.
-  Url at(std::string_view path) const;
+  /// The same place with "/" and `path_behind` behind its path.
+  Url at(std::string_view path_behind) const;
 
   bool operator==(const Url&) const = default;
 };

@@ -32,12 +32,12 @@ Result<void> check_value(const std::string& field, std::string_view value) {
 }
 
 Result<void> check_values(const Manifest& m) {
-  const std::pair<const char*, const std::string*> kValues[] = {
+  const std::pair<const char*, const std::string*> values[] = {
       {"created", &m.created},           {"tool", &m.tool},
       {"engine.build", &m.engine_build}, {"engine.numeric", &m.engine_numeric},
       {"model.name", &m.model_name},     {"host.isa", &m.host_isa},
       {"host.cpu", &m.host_cpu}};
-  for (const auto& [field, value] : kValues) {
+  for (const auto& [field, value] : values) {
     if (auto checked = check_value(field, *value); !checked) return checked;
   }
   for (const ManifestFlag& flag : m.flags) {
@@ -48,12 +48,12 @@ Result<void> check_values(const Manifest& m) {
 }
 
 Result<void> check_counts(const Manifest& m) {
-  const std::pair<const char*, int64_t> kNumbers[] = {{"engine.layout", m.engine_layout},
-                                                      {"host.cores", m.host_cores},
-                                                      {"host.numa", m.host_numa},
-                                                      {"host.page", m.host_page},
-                                                      {"topology.ranks", m.ranks}};
-  for (const auto& [field, number] : kNumbers) {
+  const std::pair<const char*, int64_t> numbers[] = {{"engine.layout", m.engine_layout},
+                                                     {"host.cores", m.host_cores},
+                                                     {"host.numa", m.host_numa},
+                                                     {"host.page", m.host_page},
+                                                     {"topology.ranks", m.ranks}};
+  for (const auto& [field, number] : numbers) {
     if (number < 1 || number > INT32_MAX) return not_allowed(field, "1 to 2147483647");
   }
   if (m.flags.size() > kMaxFlags)
