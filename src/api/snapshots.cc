@@ -202,6 +202,7 @@ Result<std::vector<SnapshotCandidate>> list_snapshots(const std::string& name,
   if (auto checked = pass_over_unsigned(store, options, found); !checked)
     return std::move(checked).error();
   std::vector<SnapshotCandidate> out;
+  out.reserve(found.size());
   for (Candidate& candidate : found) out.push_back(std::move(candidate.told));
   return out;
 }
