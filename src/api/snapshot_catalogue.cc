@@ -16,7 +16,6 @@ namespace {
 
 using catalogue::IndexEntry;
 using catalogue::Listed;
-using snapshot::Digest;
 using snapshot::Sharing;
 using snapshot::Snapshots;
 using snapshot::Store;
