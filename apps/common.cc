@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "loading.h"
+#include "output.h"
 
 namespace stoker {
 namespace {
@@ -46,6 +47,13 @@ int report(const Error& error) {
   const std::string field = names_field ? "" : error.field + ": ";
   std::fprintf(stderr, "stoker: %s%s\n", field.c_str(), error.message.c_str());
   return error_code_info(error.code).exit_code;
+}
+
+int print_result(std::string_view text) {
+  Output out;
+  out.write(text);
+  const Result<void> written = out.result();
+  return written ? 0 : report(written.error());
 }
 
 Result<std::string> read_file(const std::string& path) {

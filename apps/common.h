@@ -22,6 +22,9 @@ inline constexpr const char* kModelHelp = "a checkpoint directory, or the name d
 /// Prints "stoker: message" on standard error; returns the exit code of the error.
 int report(const Error& error);
 
+/// Writes a whole result to standard output; returns the exit code of that.
+int print_result(std::string_view text);
+
 /// All of a file. Errors: kNotFound, kIo.
 Result<std::string> read_file(const std::string& path);
 

@@ -158,10 +158,7 @@ std::string plan_json(const StatePlan& plan) {
 int print_plan(const std::string& model, const EngineOptions& options, bool json) {
   const Result<StatePlan> plan = plan_state(model, options);
   if (!plan) return report(plan.error());
-  Output out;
-  out.write(json ? plan_json(*plan) : plan_text(*plan));
-  const Result<void> written = out.result();
-  return written ? 0 : report(written.error());
+  return print_result(json ? plan_json(*plan) : plan_text(*plan));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "commands.h"
 #include "common.h"
 #include "loading.h"
-#include "output.h"
 #include "texts.h"
 
 namespace stoker {
@@ -44,12 +43,9 @@ int pack_command(const Arguments& arguments) {
 
   const Result<PackedFile> packed = pack(model, options);
   if (!packed) return report(packed.error());
-  Output out;
-  out.write(packed->path + "\n" + (packed->is_new ? "packed" : "was there") + ": " +
-            std::to_string(packed->num_bytes) + " bytes (" + size_text(packed->num_bytes) +
-            "), digest " + packed->digest + "\n");
-  const Result<void> written = out.result();
-  return written ? 0 : report(written.error());
+  return print_result(packed->path + "\n" + (packed->is_new ? "packed" : "was there") + ": " +
+                      std::to_string(packed->num_bytes) + " bytes (" +
+                      size_text(packed->num_bytes) + "), digest " + packed->digest + "\n");
 }
 
 }  // namespace stoker

@@ -10,7 +10,6 @@
 #include "commands.h"
 #include "common.h"
 #include "json_text.h"
-#include "output.h"
 #include "running.h"
 
 namespace stoker {
@@ -77,11 +76,10 @@ int ps_command(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto servers = running_servers();
   if (!servers) return report(servers.error());
-  Output out;
+  std::string text;
   for (const RunningServer& server : *servers)
-    out.write(json ? server_json(server) : server_line(server));
-  const Result<void> written = out.result();
-  return written ? 0 : report(written.error());
+    text += json ? server_json(server) : server_line(server);
+  return print_result(text);
 }
 
 int down_command(const Arguments& arguments) {

@@ -8,7 +8,6 @@
 #include "commands.h"
 #include "common.h"
 #include "json_text.h"
-#include "output.h"
 #include "snapshot_verbs.h"
 #include "texts.h"
 
@@ -16,13 +15,6 @@ namespace stoker {
 int report_snapshot(const Error& error) {
   report(error);
   return snapshot_exit_code(error);
-}
-
-int tell_snapshot(const std::string& text) {
-  Output out;
-  out.write(text);
-  const Result<void> written = out.result();
-  return written ? 0 : report(written.error());
 }
 
 std::string created_text(const SnapshotInfo& info) {
@@ -86,7 +78,7 @@ int create_verb(const Arguments& arguments) {
   const auto made = create_snapshot(model, options.how);
   if (!made) return report_snapshot(made.error());
   if (const int code = check_new(*made, options.how); code != 0) return code;
-  return tell_snapshot(created_text(*made) + "\n");
+  return print_result(created_text(*made) + "\n");
 }
 
 std::string list_line(const SnapshotCandidate& candidate, bool with_reason) {
@@ -146,7 +138,7 @@ int list_verb(const Arguments& arguments) {
   for (const SnapshotCandidate& candidate : *found)
     text += json ? candidate_json(candidate) + "\n" : list_line(candidate, why);
   if (found->empty()) std::fprintf(stderr, "stoker: no snapshots\n");
-  return tell_snapshot(text);
+  return print_result(text);
 }
 
 int verify_verb(const Arguments& arguments) {
@@ -160,7 +152,7 @@ int verify_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto verified = verify_snapshot(id, options.how);
   if (!verified) return report_snapshot(verified.error());
-  return tell_snapshot("undamaged: " + created_text(*verified) + "\n");
+  return print_result("undamaged: " + created_text(*verified) + "\n");
 }
 
 int canary_verb(const Arguments& arguments) {
@@ -178,7 +170,7 @@ int canary_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto up = bring_up(id, options.how);
   if (!up) return report_snapshot(up.error());
-  return tell_snapshot("the same answers: " + created_text(up->snapshot) + "\n");
+  return print_result("the same answers: " + created_text(up->snapshot) + "\n");
 }
 
 int pin_verb(const Arguments& arguments) {
@@ -237,7 +229,7 @@ int gc_verb(const Arguments& arguments) {
   for (const std::string& what : done->damaged) text += "damaged " + what + "\n";
   text += std::string(options.dry_run ? "would free " : "freed ") + size_text(done->num_bytes) +
           ", left " + size_text(done->num_bytes_left) + "\n";
-  return tell_snapshot(text);
+  return print_result(text);
 }
 
 struct Verb {

@@ -1,6 +1,7 @@
 // The verbs of stoker snapshot about snapshots that travel: diff, export, import, push, pull.
 #include "stoker/snapshot_travel.h"
 
+#include "common.h"
 #include "json_text.h"
 #include "snapshot_verbs.h"
 #include "texts.h"
@@ -89,7 +90,7 @@ int diff_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto diff = diff_snapshots(a, b, options.how);
   if (!diff) return report_snapshot(diff.error());
-  return tell_snapshot(json ? diff_json(*diff) + "\n" : diff_text(*diff));
+  return print_result(json ? diff_json(*diff) + "\n" : diff_text(*diff));
 }
 
 int export_verb(const Arguments& arguments) {
@@ -106,7 +107,7 @@ int export_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto done = export_snapshot(id, file, options.how);
   if (!done) return report_snapshot(done.error());
-  return file == "-" ? 0 : tell_snapshot(created_text(*done) + "\n");
+  return file == "-" ? 0 : print_result(created_text(*done) + "\n");
 }
 
 int import_verb(const Arguments& arguments) {
@@ -121,7 +122,7 @@ int import_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto done = import_snapshot(file, options.how);
   if (!done) return report_snapshot(done.error());
-  return tell_snapshot(created_text(*done) + "\n");
+  return print_result(created_text(*done) + "\n");
 }
 
 int push_verb(const Arguments& arguments) {
@@ -137,7 +138,7 @@ int push_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto done = push_snapshot(id, target, options.how);
   if (!done) return report_snapshot(done.error());
-  return tell_snapshot(created_text(*done) + "\n");
+  return print_result(created_text(*done) + "\n");
 }
 
 int pull_verb(const Arguments& arguments) {
@@ -157,7 +158,7 @@ int pull_verb(const Arguments& arguments) {
   if (const auto code = parser.parse(arguments)) return *code;
   const auto done = pull_snapshot(name, source, options.how);
   if (!done) return report_snapshot(done.error());
-  return tell_snapshot(created_text(*done) + "\n");
+  return print_result(created_text(*done) + "\n");
 }
 
 }  // namespace stoker

@@ -12,9 +12,6 @@ namespace stoker {
 /// Prints an error; returns the exit code that a command about snapshots ends with.
 int report_snapshot(const Error& error);
 
-/// Writes to standard output; returns the exit code.
-int tell_snapshot(const std::string& text);
-
 /// Id, name, size and time of a snapshot, in one line without its end.
 std::string created_text(const SnapshotInfo& info);
 

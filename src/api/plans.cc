@@ -46,19 +46,11 @@ Result<kernels::MeasuredPlan> measure(int num_threads, std::chrono::nanoseconds 
                                });
 }
 
-Result<snapshot::KeyLock> lock(const Store& store, const Digest& key,
-                               const ProgressSink& progress) {
-  return store.lock(kPlansKind, key, [&progress](const std::string& why) {
-    if (progress) progress({why});
-    return true;
-  });
-}
-
 // Measured by one of those that start at the same time.
 Result<EnginePlan> measured_once(const Store& store, int num_threads,
                                  const EngineOptions& options) {
   const Digest key = plans_key(num_threads);
-  TRY_ASSIGN(const snapshot::KeyLock held, lock(store, key, options.progress));
+  TRY_ASSIGN(const snapshot::KeyLock held, store.lock(kPlansKind, key, wait_of(options.progress)));
   if (const auto kept = find_plan(store, num_threads)) return EnginePlan{kept->plan, "store"};
   TRY_ASSIGN(
       const kernels::MeasuredPlan measured,
@@ -100,7 +92,7 @@ Result<KeptPlan> find_plan(const Store& store, int num_threads) {
 Result<KeptPlan> make_plan(const Store& store, int num_threads, std::chrono::nanoseconds budget,
                            const ProgressSink& progress) {
   const Digest key = plans_key(num_threads);
-  TRY_ASSIGN(const snapshot::KeyLock held, lock(store, key, progress));
+  TRY_ASSIGN(const snapshot::KeyLock held, store.lock(kPlansKind, key, wait_of(progress)));
   TRY_ASSIGN(const kernels::MeasuredPlan measured, measure(num_threads, budget, progress));
   return keep(store, key, measured);
 }

@@ -91,12 +91,14 @@ Result<Listed> find_listed(catalogue::Source& from, const std::string& source,
 Result<SnapshotInfo> pull_snapshot(const std::string& name, const std::string& source,
                                    const SnapshotOptions& options) {
   TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
-  TRY_ASSIGN(const auto changes, Snapshots(store).change(Sharing::kShared, wait_of(options)));
+  TRY_ASSIGN(const auto changes,
+             Snapshots(store).change(Sharing::kShared, wait_of(options.engine.progress)));
   TRY_ASSIGN(const auto from, catalogue::open_source(source));
   TRY_ASSIGN(const Listed listed, find_listed(*from, source, name, options));
   const int64_t num_bytes = catalogue::missing_bytes(store, listed.manifest);
   auto fetched = catalogue::fetch_snapshot(
-      store, *from, listed, {progress_of(options, "pulling", num_bytes), wait_of(options)});
+      store, *from, listed,
+      {progress_of(options, "pulling", num_bytes), wait_of(options.engine.progress)});
   if (!fetched) return std::move(fetched).error();
   return info_of(listed.manifest, !listed.signature.empty());
 }
@@ -114,12 +116,13 @@ Result<SnapshotInfo> push_snapshot(const std::string& id, const std::string& tar
   TRY_ASSIGN(const HeldSnapshot held, hold_snapshot(store, id));
   if (auto made = catalogue::make_catalogue(target); !made) return std::move(made).error();
   TRY_ASSIGN(const Store to, Store::open(target));
-  TRY_ASSIGN(const auto changes, Snapshots(to).change(Sharing::kShared, wait_of(options)));
+  TRY_ASSIGN(const auto changes,
+             Snapshots(to).change(Sharing::kShared, wait_of(options.engine.progress)));
   TRY_ASSIGN(const auto from, catalogue::open_source(store.dir()));
   const int64_t num_bytes = catalogue::missing_bytes(to, held.manifest);
-  auto done =
-      catalogue::fetch_snapshot(to, *from, {held.manifest, held.signature},
-                                {progress_of(options, "pushing", num_bytes), wait_of(options)});
+  auto done = catalogue::fetch_snapshot(
+      to, *from, {held.manifest, held.signature},
+      {progress_of(options, "pushing", num_bytes), wait_of(options.engine.progress)});
   if (done) done = catalogue::list_snapshot(to, held.manifest);
   if (!done) return std::move(done).error();
   return info_of(held.manifest, !held.signature.empty());

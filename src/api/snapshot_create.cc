@@ -110,10 +110,7 @@ Result<SnapshotInfo> create_snapshot(const std::string& model, const SnapshotOpt
   TRY_ASSIGN(const Store store, open_store(how.engine.weights.store));
   how.engine.weights.store = store.dir();
   const snapshot::Snapshots snapshots(store);
-  const auto changes = snapshots.change(snapshot::Sharing::kShared, [&how](const std::string& why) {
-    if (how.engine.progress) how.engine.progress({why});
-    return true;
-  });
+  const auto changes = snapshots.change(snapshot::Sharing::kShared, wait_of(how.engine.progress));
   if (!changes) return changes.error();
   TRY_ASSIGN(const LoadOptions load, load_options(how.engine));
   TRY_ASSIGN(const std::shared_ptr<const LoadedModel> loaded, LoadedModel::load(model, load));

@@ -99,10 +99,7 @@ class PartsMaker {
  private:
   template <class Make>
   Result<void> add(const char* kind, const Digest& key, const Make& make) {
-    const auto lock = store_.lock(kind, key, [this](const std::string& why) {
-      if (work_.progress) work_.progress({why});
-      return true;
-    });
+    const auto lock = store_.lock(kind, key, wait_of(work_.progress));
     if (!lock) return lock.error();
     const snapshot::Found found = store_.find(kind, key);
     if (found.section && is_good(*found.section)) {
@@ -185,18 +182,11 @@ void add_tensors(Shards& shards, std::vector<NamedTensor> tensors, const std::st
   shards.names.push_back(name);
 }
 
-// The chunks that a header is in, which is used at once.
+// The header of a safetensors image, of at least 8 bytes, is used at once. How long it is stands in
+// its first chunk: where that is damaged, so is what is verified.
 Result<void> check_head(const Object& object) {
-  if (!object.chunk_is_good(0)) return object.chunk_error(0);
-  const int64_t length =
-      std::min<int64_t>(static_cast<int64_t>(std::min<uint64_t>(
-                            load_le<uint64_t>(object.bytes().data()), INT64_MAX - 8)) +
-                            8,
-                        object.section().bytes);
-  for (int64_t chunk = 1; chunk * snapshot::kChunkBytes < length; ++chunk) {
-    if (!object.chunk_is_good(chunk)) return object.chunk_error(chunk);
-  }
-  return {};
+  const auto length = load_le<uint64_t>(object.bytes().data());
+  return object.verify_head(static_cast<int64_t>(std::min<uint64_t>(length, INT64_MAX - 8)) + 8);
 }
 
 // Maps a safetensors image and adds its tensors.

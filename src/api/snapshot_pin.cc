@@ -3,9 +3,9 @@
 
 #include "api/loaded_model.h"
 #include "api/snapshot_parts.h"
+#include "api/snapshot_travel.h"
 #include "base/try.h"
 #include "snapshot/pin.h"
-#include "snapshot/snapshots.h"
 #include "stoker/snapshot.h"
 
 namespace stoker {
@@ -36,15 +36,8 @@ Result<void> pin_snapshot(const std::string& id, bool sealed, const SnapshotOpti
                           const std::function<void(const PinnedSnapshot& what)>& ready) {
   TRY_ASSIGN(const snapshot::Store store, open_store(options.engine.weights.store));
   TRY_ASSIGN(const LoadOptions load, load_options(options.engine));
-  const snapshot::Snapshots snapshots(store);
-  TRY_ASSIGN(const snapshot::Digest whole, snapshots.id_of(id));
-  std::optional<snapshot::UseLock> lock;
-  if (store.writable()) {
-    TRY_ASSIGN(snapshot::UseLock taken, snapshots.use(whole, snapshot::Sharing::kShared));
-    lock.emplace(std::move(taken));
-  }
-  TRY_ASSIGN(const snapshot::Manifest manifest, snapshots.read(whole));
-  const std::vector<snapshot::Section> sections = pinned_sections(manifest);
+  TRY_ASSIGN(const HeldSnapshot held, hold_snapshot(store, id));
+  const std::vector<snapshot::Section> sections = pinned_sections(held.manifest);
   const auto progress = [&](double fraction) {
     if (load.progress) load.progress({"pinning", fraction, 0});
   };
@@ -53,7 +46,7 @@ Result<void> pin_snapshot(const std::string& id, bool sealed, const SnapshotOpti
                     : snapshot::pin_objects(store, sections, load.num_threads, progress));
   // Until now a signal ended the process, which is as good.
   TRY_ASSIGN(const Descriptor stop, snapshot::termination_signals());
-  ready(told(whole.hex(), pinned));
+  ready(told(held.manifest.id().hex(), pinned));
   return pinned.wait(stop.get());
 }
 

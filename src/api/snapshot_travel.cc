@@ -96,13 +96,6 @@ snapshot::Progress progress_of(const SnapshotOptions& options, const std::string
   };
 }
 
-snapshot::WaitSink wait_of(const SnapshotOptions& options) {
-  return [sink = options.engine.progress](const std::string& why) {
-    if (sink) sink({why});
-    return true;
-  };
-}
-
 Result<HeldSnapshot> hold_snapshot(const Store& store, const std::string& id) {
   const Snapshots snapshots(store);
   TRY_ASSIGN(const snapshot::Digest whole, snapshots.id_of(id));
@@ -153,7 +146,8 @@ Result<SnapshotInfo> export_snapshot(const std::string& id, const std::string& f
 Result<SnapshotInfo> import_snapshot(const std::string& file, const SnapshotOptions& options) {
   TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
   const Snapshots snapshots(store);
-  TRY_ASSIGN(const auto changes, snapshots.change(Sharing::kShared, wait_of(options)));
+  TRY_ASSIGN(const auto changes,
+             snapshots.change(Sharing::kShared, wait_of(options.engine.progress)));
   TRY_ASSIGN(Descriptor in, open_import(file));
   struct stat status {};
   const bool has_size = ::fstat(in.get(), &status) == 0 && S_ISREG(status.st_mode);

@@ -14,9 +14,6 @@ namespace stoker {
 snapshot::Progress progress_of(const SnapshotOptions& options, const std::string& phase,
                                int64_t num_bytes);
 
-/// Tells it why one waits, and goes on to wait.
-snapshot::WaitSink wait_of(const SnapshotOptions& options);
-
 /// A snapshot of a store that stays while this is held.
 struct HeldSnapshot {
   snapshot::Manifest manifest;

@@ -50,10 +50,7 @@ class WeightsMaker {
     auto found = find();
     if (found) return found;
     if (found.error().code != ErrorCode::kNotFound) note_refused(found.error());
-    const auto lock = store_.lock(kWeightsKind, key_, [this](const std::string& why) {
-      tell(why, 0, 0);
-      return true;
-    });
+    const auto lock = store_.lock(kWeightsKind, key_, wait_of(work_.progress));
     if (!lock) return lock.error();
     if (auto made = find()) return made;  // by another one, meanwhile
     if (auto forgotten = forget(); !forgotten) return std::move(forgotten).error();
@@ -130,12 +127,17 @@ class WeightsMaker {
 // Its header is used at once, so the chunks of it are read now.
 Result<std::unique_ptr<const ModelWeights>> packed_weights_in(const Object& object,
                                                               const ModelWeights& from) {
-  const int64_t end = std::min(PackedLayout::header_bytes(from), object.section().bytes);
-  for (int64_t chunk = 0; chunk * snapshot::kChunkBytes < end; ++chunk) {
-    if (!object.chunk_is_good(chunk)) return object.chunk_error(chunk);
-  }
+  if (auto good = object.verify_head(PackedLayout::header_bytes(from)); !good)
+    return std::move(good).error();
   TRY_ASSIGN(const PackedLayout layout, PackedLayout::read(object.bytes(), from));
   return std::make_unique<const ModelWeights>(layout.weights_in(object.bytes().data()));
+}
+
+snapshot::WaitSink wait_of(const ProgressSink& progress) {
+  return [progress](const std::string& why) {
+    if (progress) progress({why});
+    return true;
+  };
 }
 
 Result<Store> open_store(const std::string& dir) {

@@ -33,6 +33,9 @@ struct StoreWork {
   ProgressSink progress;  ///< may be null
 };
 
+/// Tells a sink, which may be null, why one waits, and goes on to wait.
+snapshot::WaitSink wait_of(const ProgressSink& progress);
+
 /// The store of that folder; of the usual one for "". Errors: those of Store::default_dir and
 /// Store::open.
 Result<snapshot::Store> open_store(const std::string& dir);

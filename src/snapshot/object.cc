@@ -92,6 +92,14 @@ bool Object::chunk_is_good(int64_t chunk_idx) const {
   return chunk_digest(chunk, chunk_idx) == file_.table[static_cast<size_t>(chunk_idx)];
 }
 
+Result<void> Object::verify_head(int64_t bytes) const {
+  const int64_t end = std::min(bytes, file_.section.bytes);
+  for (int64_t chunk_idx = 0; chunk_idx * kChunkBytes < end; ++chunk_idx) {
+    if (!chunk_is_good(chunk_idx)) return chunk_error(chunk_idx);
+  }
+  return {};
+}
+
 Result<void> Object::verify(int num_threads, const Progress& progress) const {
   std::atomic<int64_t> first_bad{num_chunks()};
   for_each_chunk(num_chunks(), num_threads, progress, [&](int64_t chunk_idx, int /*worker*/) {

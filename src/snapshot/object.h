@@ -60,6 +60,9 @@ class Object {
   /// Reads chunk `chunk_idx`, in [0, num_chunks()).
   bool chunk_is_good(int64_t chunk_idx) const;
   Error chunk_error(int64_t chunk_idx) const { return file_.chunk_error(chunk_idx); }
+  /// Reads the chunks that the first `bytes` bytes are in; all, if there are fewer. Error:
+  /// kCorruptData of the first one that is not good.
+  Result<void> verify_head(int64_t bytes) const;
   /// Reads all chunks with `num_threads` threads, the caller's among them. Error: kCorruptData of
   /// the first chunk that is not good, whatever the number of threads.
   Result<void> verify(int num_threads, const Progress& progress = {}) const;
