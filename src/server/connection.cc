@@ -302,11 +302,11 @@ void Connection::begin_answer(Prepared prepared) {
   answer_ = make_answer(parsed.form, request_id_, std::move(prepared.streams), *context_.engine);
   is_streaming_ = parsed.form.stream;
   if (is_streaming_) {
-    const int version = parser_.request().version;
-    is_keep_alive_ = is_keep_alive_ && version >= 11;
+    is_chunked_ = parser_.request().version >= 11;
+    is_keep_alive_ = is_keep_alive_ && is_chunked_;
     append_head({.content_type = "text/event-stream; charset=utf-8"});
     const std::string opening = answer_->opening();
-    if (!opening.empty()) append_chunk(output_, version, opening);
+    if (!opening.empty()) append_chunk(output_, is_chunked_, opening);
     set_deadline(context_.options.ping_interval);
     flush();
   }
@@ -320,11 +320,12 @@ void Connection::pump() {
 void Connection::move_events() {
   if (is_sending_) return pump_content();
   if (!answer_ || (is_streaming_ && is_writing())) return;
-  std::string events;
+  std::string& events = context_.events;
+  events.clear();
   answer_->poll(events, kMaxBacklogBytes);
   if (!events.empty()) {
     num_response_bytes_ += events.size();
-    append_chunk(output_, parser_.request().version, events);
+    append_chunk(output_, is_chunked_, events);
     set_deadline(context_.options.ping_interval);
   }
   if (answer_->finished()) {
@@ -340,7 +341,7 @@ void Connection::finish_answer() {
     if (answer_->error()) return respond_error(*answer_->error());
     return respond(200, answer_->body());
   }
-  append_last_chunk(output_, parser_.request().version);
+  append_last_chunk(output_, is_chunked_);
   if (answer_->error()) is_keep_alive_ = false;
   log_exchange(answer_->error() ? answer_->error()->status : 200, answer_->reason());
   end_exchange();
@@ -534,7 +535,7 @@ void Connection::on_deadline() {
       if (!parser_.has_started()) return close();
       return respond_error({408, "the request took too long to arrive", "", ""});
     case Phase::kAnswering:
-      append_chunk(output_, parser_.request().version, answer_->ping());
+      append_chunk(output_, is_chunked_, answer_->ping());
       set_deadline(context_.options.ping_interval);
       return flush();
     case Phase::kLingering:

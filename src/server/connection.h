@@ -139,6 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<std::atomic<bool>> is_abandoned_;  // tells the workers not to bother
   std::unique_ptr<Answer> answer_;
   bool is_streaming_ = false;
+  bool is_chunked_ = false;  // a stream's pieces are chunks of HTTP/1.1
   std::shared_ptr<StorageExchange>
       storage_;              // of the current request, where it is of a file or batch
   bool is_sending_ = false;  // its answer is a file, whose head is written

@@ -1,6 +1,6 @@
 #include "server/http_response.h"
 
-#include <cstdio>
+#include <charconv>
 
 #include "server/http_error.h"
 
@@ -34,18 +34,19 @@ std::string response_head(const ResponseHead& head) {
   return out + "\r\n";
 }
 
-void append_chunk(std::string& out, int version, std::string_view bytes) {
-  if (version < 11) {
+void append_chunk(std::string& out, bool is_chunked, std::string_view bytes) {
+  if (!is_chunked) {
     out += bytes;
     return;
   }
-  char size[20];
-  const int length = std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
-  out.append(size, static_cast<size_t>(length)).append(bytes).append("\r\n");
+  char size[16];
+  const char* const end = std::to_chars(size, size + sizeof size, bytes.size(), 16).ptr;
+  const std::string_view digits(size, static_cast<size_t>(end - size));
+  out.append(digits).append("\r\n").append(bytes).append("\r\n");
 }
 
-void append_last_chunk(std::string& out, int version) {
-  if (version >= 11) out += "0\r\n\r\n";
+void append_last_chunk(std::string& out, bool is_chunked) {
+  if (is_chunked) out += "0\r\n\r\n";
 }
 
 }  // namespace stoker

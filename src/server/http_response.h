@@ -24,11 +24,11 @@ struct ResponseHead {
 /// Status line and headers, with the empty line behind them.
 std::string response_head(const ResponseHead& head);
 
-/// Appends one piece of a body of unknown length, which is not empty: a chunk, or for HTTP/1.0 the
-/// bytes themselves.
-void append_chunk(std::string& out, int version, std::string_view bytes);
+/// Appends one piece of a body of unknown length, which is not empty: a chunk, or the bytes
+/// themselves, as HTTP/1.0 has it.
+void append_chunk(std::string& out, bool is_chunked, std::string_view bytes);
 
 /// Appends what ends such a body. HTTP/1.0 ends with the connection.
-void append_last_chunk(std::string& out, int version);
+void append_last_chunk(std::string& out, bool is_chunked);
 
 }  // namespace stoker

@@ -56,6 +56,11 @@ OpenAiAnswer::OpenAiAnswer(const AnswerForm& form, const std::string& request_id
   }
   for (size_t i = 0; i < choices().size(); ++i)
     told_.push_back({{engine, form_.route, form_.tokens_as_ids, form_.all_logprobs}});
+  const auto num_told = form_.num_choices;
+  keeps_logprobs_ =
+      form_.logprobs || std::ranges::any_of(this->streams(), [num_told](const auto& stream) {
+        return stream->num_choices() > num_told;  // the likeliest are told
+      });
 }
 
 OpenAiAnswer::~OpenAiAnswer() = default;
@@ -76,7 +81,7 @@ void OpenAiAnswer::tell(Choice& choice, Event& event, std::string& out) {
   ToldChoice& told = told_[choice.index];
   if (!event.prompt_logprobs.empty())
     told_prompts_[choice.prompt].logprobs = std::move(event.prompt_logprobs);
-  told.logprobs.add(event);
+  if (keeps_logprobs_) told.logprobs.add(event);
   if (form_.return_token_ids) told.ids.insert(told.ids.end(), event.ids.begin(), event.ids.end());
   if (is_streamed()) return write(choice, event, out);
   while (told.call_ids.size() < choice.calls.calls.size())
@@ -154,9 +159,11 @@ void OpenAiAnswer::append_end(Choice& choice, const std::string& text, std::stri
 void OpenAiAnswer::append_chunk(const Choice& choice, const std::string& content,
                                 const std::string& end, std::string& out, const std::string& more) {
   ToldChoice& told = told_[choice.index];
-  out += "data: " + prefix_ + ",\"choices\":[{\"index\":" + std::to_string(choice.index) + "," +
-         content + ",\"logprobs\":" + (form_.logprobs ? told.logprobs.take(false) : "null") + "," +
-         (end.empty() ? "\"finish_reason\":null" : end);
+  // Appended piece by piece: this is most of what a token costs here.
+  out.append("data: ").append(prefix_).append(R"(,"choices":[{"index":)");
+  out.append(std::to_string(choice.index)).append(",").append(content).append(R"(,"logprobs":)");
+  out.append(form_.logprobs ? told.logprobs.take(false) : "null").append(",");
+  out.append(end.empty() ? R"("finish_reason":null)" : end);
   if (form_.return_token_ids) {
     if (!std::exchange(told.is_begun, true)) out += prompt_ids_member(choice.prompt);
     out += ",\"token_ids\":" + ids_json(std::exchange(told.ids, {}));

@@ -57,6 +57,7 @@ class OpenAiAnswer final : public Answer {
   std::string prefix_;                    // of every object: {"id":...,"system_fingerprint":...
   std::vector<ToldPrompt> told_prompts_;  // for each stream
   std::vector<ToldChoice> told_;          // for each choice
+  bool keeps_logprobs_ = false;           // they are told, or say which choices are
   IdSource call_ids_;
 };
 

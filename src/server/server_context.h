@@ -55,6 +55,7 @@ struct ServerContext {
   int64_t num_answering = 0;  ///< requests for the engine that are under way
   std::unordered_map<std::string, int> num_answering_of_key;  ///< of these; no zeros
   std::vector<char> read_buffer;
+  std::string events;    ///< on their way from an answer to its connection: keeps its memory
   int num_profiles = 0;  ///< that were written
   RunTimes run_times;
   IdSource ids;
