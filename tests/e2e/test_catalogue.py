@@ -16,6 +16,7 @@ import pytest
 from program import LIMIT, STOKER, run, run_well
 
 MODEL = "demo"
+KILLS = int(os.environ.get("STOKER_KILLS", "15"))
 
 
 def snapshot(verb, *arguments, store, **options):
@@ -116,7 +117,7 @@ def test_import_survives_kills(made, stream, tmp_path):
     limit = seconds_of([*arguments[:-1], tmp_path / "timed"])
     target = tmp_path / "store"
     arguments[-1] = target
-    for seed in range(20):
+    for seed in range(KILLS):
         kill_at_random(arguments, limit, seed)
         if seed % 5 == 4:
             run_well("snapshot", "gc", "--keep", "0", "--store", target)
@@ -317,7 +318,7 @@ def test_survives_kills(made, catalogue, tmp_path, verb):
             arguments = ["snapshot", "push", snapshot_id, target, "--store", store]
             timed = [*arguments[:3], tmp_path / "timed", *arguments[4:]]
         limit = seconds_of(timed)
-        for seed in range(15):
+        for seed in range(KILLS):
             kill_at_random(arguments, limit, seed)
             if seed % 5 == 4 and target.exists():
                 run_well("snapshot", "gc", "--keep", "0", "--store", target)
