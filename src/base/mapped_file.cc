@@ -11,6 +11,7 @@
 
 #include "base/descriptor.h"
 #include "base/folder.h"
+#include "base/reserved_memory.h"
 
 namespace stoker {
 namespace {
@@ -53,6 +54,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (data == MAP_FAILED) return system_error(path, "cannot be mapped");
   mapped.data_ = static_cast<const uint8_t*>(data);
   mapped.size_ = size;
+  mapped.name_ = MappingName(data, size, path);
   return mapped;
 }
 
@@ -60,18 +62,46 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       identity_(other.identity_),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      name_(std::move(other.name_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(identity_, other.identity_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(name_, other.name_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+Result<void> MappedFile::let_go() {
+  if (data_ == nullptr) return {};
+  name_ = MappingName();
+  return ReservedMemory::put_at(const_cast<uint8_t*>(data_), size_, path_);
+}
+
+Result<void> MappedFile::map_again() {
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return system_error(path_, "cannot be opened");
+  const auto identity = identity_of(file.get(), path_);
+  if (!identity) return identity.error();
+  if (*identity != identity_) {
+    return Error{ErrorCode::kCorruptData,
+                 path_ + ": expected the file that was mapped before, of " +
+                     std::to_string(identity_.bytes) + " bytes, found one of " +
+                     std::to_string(identity->bytes) + ", another time or another inode",
+                 ""};
+  }
+  if (size_ == 0) return {};
+  void* const at = const_cast<uint8_t*>(data_);
+  if (::mmap(at, size_, PROT_READ, MAP_SHARED | MAP_FIXED, file.get(), 0) == MAP_FAILED)
+    return system_error(path_, "cannot be mapped");
+  name_ = MappingName(data_, size_, path_);
+  return {};
 }
 
 void MappedFile::drop_pages() const {

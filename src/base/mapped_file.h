@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/mapping_name.h"
 #include "stoker/result.h"
 
 namespace stoker {
@@ -35,6 +36,12 @@ class MappedFile {
   ~MappedFile();
 
   Bytes bytes() const { return {data_, size_}; }
+  /// Unmaps it; its addresses stay reserved, and who touches them ends the process. Error:
+  /// kResourceExhausted.
+  Result<void> let_go();
+  /// Maps it there again, if it is the same file. Errors: kNotFound, kIo, kCorruptData for another
+  /// identity; it is then as after let_go().
+  Result<void> map_again();
   /// Its pages may be used for other things until they are read again.
   void drop_pages() const;
   const std::string& path() const { return path_; }
@@ -46,6 +53,7 @@ class MappedFile {
   FileIdentity identity_;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
+  MappingName name_;
 };
 
 /// Has a part of a mapped file read from disk, in the background, where it is not in memory. Half a

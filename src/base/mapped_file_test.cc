@@ -105,5 +105,23 @@ TEST_F(MappedFileTest, ReplacesNothingButFiles) {
   EXPECT_TRUE(std::filesystem::is_symlink(path("device")));
 }
 
+TEST_F(MappedFileTest, IsLetGoAndMappedAgainIfItIsTheSame) {
+  const std::string path = (dir_ / "again").string();
+  std::ofstream(path) << "content";
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file);
+  const uint8_t* const at = file->bytes().data();
+  ASSERT_TRUE(file->let_go());
+  std::filesystem::rename(path, path + ".moved");
+  EXPECT_EQ(file->map_again().error().code, ErrorCode::kNotFound);
+  std::ofstream(path) << "content";  // another inode
+  EXPECT_EQ(file->map_again().error().code, ErrorCode::kCorruptData);
+  std::filesystem::rename(path + ".moved", path);
+  const auto again = file->map_again();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(file->bytes().data(), at);
+  EXPECT_EQ(std::string(file->bytes().begin(), file->bytes().end()), "content");
+}
+
 }  // namespace
 }  // namespace stoker

@@ -20,6 +20,16 @@ Result<ReservedMemory> ReservedMemory::create(int64_t bytes) {
   return ReservedMemory(static_cast<const uint8_t*>(data), size);
 }
 
+Result<void> ReservedMemory::put_at(uint8_t* data, size_t bytes, const std::string& what) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(data, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) return {};
+  return Error{ErrorCode::kResourceExhausted,
+               what +
+                   ": expected to keep its addresses, found no room for one more mapping "
+                   "(vm.max_map_count)",
+               ""};
+}
+
 ReservedMemory::ReservedMemory(ReservedMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "stoker/result.h"
 
@@ -14,6 +15,10 @@ class ReservedMemory {
  public:
   /// `bytes` may be 0. Error: kResourceExhausted.
   static Result<ReservedMemory> create(int64_t bytes);
+
+  /// Makes a range of whole pages, whatever is mapped there, one that nobody may touch. It belongs
+  /// to who had it. `what` begins the message. Error: kResourceExhausted; nothing has changed then.
+  static Result<void> put_at(uint8_t* data, size_t bytes, const std::string& what);
 
   ReservedMemory(ReservedMemory&& other) noexcept;
   ReservedMemory& operator=(ReservedMemory&&) = delete;

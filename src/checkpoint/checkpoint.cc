@@ -151,6 +151,23 @@ Result<Checkpoint> Checkpoint::open(const std::string& dir, int num_threads,
   return checkpoint;
 }
 
+Result<void> Checkpoint::let_go() {
+  for (MappedFile& file : shards_.files) {
+    if (auto gone = file.let_go(); !gone) return gone;
+  }
+  return {};
+}
+
+Result<void> Checkpoint::map_again() {
+  for (MappedFile& file : shards_.files) {
+    auto mapped = file.map_again();
+    if (mapped) continue;
+    (void)let_go();  // of those that were mapped just now, in the place of which there is room
+    return mapped;
+  }
+  return {};
+}
+
 Result<CheckpointSurvey> Checkpoint::survey(const std::string& dir) {
   if (auto checked = check_directory(dir); !checked) return checked.error();
   CheckpointSurvey survey;

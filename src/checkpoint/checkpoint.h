@@ -45,7 +45,8 @@ struct CheckpointTexts {
   std::optional<std::string> tokenizer;          ///< tokenizer.json
 };
 
-/// An opened checkpoint. Immutable; weights borrow from its mappings and live as long as it.
+/// An opened checkpoint. Immutable but for let_go() and map_again(); weights borrow from its
+/// mappings and live as long as it.
 class Checkpoint {
  public:
   /// Of what was read already; all that the shards' views borrow from outlives it. `name` stands
@@ -68,6 +69,11 @@ class Checkpoint {
 
   /// Reads headers only. Errors: kNotFound, kIo for the directory itself.
   static Result<CheckpointSurvey> survey(const std::string& dir);
+
+  /// Unmaps its files and maps them again at the same addresses, as MappedFile: nobody reads the
+  /// weights in between. Errors: those of MappedFile; after one of map_again() all are let go.
+  Result<void> let_go();
+  Result<void> map_again();
 
   /// Of config.json; without draft stages where draft_head_missing().
   const ModelConfig& config() const { return config_; }

@@ -79,6 +79,13 @@ Result<Object> Object::open(const Folder& objects, const Section& section) {
   return Object(std::move(file), std::move(mapping));
 }
 
+Result<void> Object::take_over(Object&& other) {
+  CHECK(section() == other.section(), "the same section");
+  auto taken = mapping_.take_over(std::move(other.mapping_), other.file_.path);
+  if (taken) file_ = std::move(other.file_);
+  return taken;
+}
+
 int Object::lock() const {
   const int code = mapping_.lock();
   return code != 0 ? code : mapping_.populate(0, file_.section.bytes);

@@ -56,6 +56,12 @@ class Object {
   bool can_drop_pages() const { return mapping_.can_drop_pages(); }  ///< as ObjectMapping's
   void drop_pages() const { mapping_.drop_pages(); }                 ///< the same
 
+  /// As ObjectMapping's: nobody reads its bytes until another one took over. Error: the same.
+  Result<void> let_go() { return mapping_.let_go(file_.path); }
+  /// Becomes another object of the same section, perhaps of another store, at its own addresses.
+  /// Error: that of ObjectMapping::take_over.
+  Result<void> take_over(Object&& other);
+
   int64_t num_chunks() const { return file_.section.num_chunks(); }
   /// Reads chunk `chunk_idx`, in [0, num_chunks()).
   bool chunk_is_good(int64_t chunk_idx) const;

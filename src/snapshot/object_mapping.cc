@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/folder.h"
+#include "base/reserved_memory.h"
 #include "base/try.h"
 
 namespace stoker::snapshot {
@@ -91,7 +92,7 @@ Result<ObjectMapping> ObjectMapping::map_aligned(Kind kind, int64_t bytes, int64
   }
   // A hint, before the first touch: where it is not known, pages are small.
   (void)::madvise(data, size, MADV_HUGEPAGE);
-  return ObjectMapping(place, bytes, mapped_bytes, (kind.protection & PROT_WRITE) != 0);
+  return ObjectMapping(place, bytes, mapped_bytes, (kind.protection & PROT_WRITE) != 0, path);
 }
 
 Result<ObjectMapping> ObjectMapping::map(int fd, int64_t bytes, const std::string& path) {
@@ -123,7 +124,8 @@ ObjectMapping::ObjectMapping(ObjectMapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
       mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      is_writable_(other.is_writable_) {}
+      is_writable_(other.is_writable_),
+      name_(std::move(other.name_)) {}
 
 ObjectMapping::~ObjectMapping() {
   if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(mapped_bytes_));
@@ -161,6 +163,36 @@ int ObjectMapping::lock() const {
 void ObjectMapping::drop_pages() const {
   if (!is_writable_ && data_ != nullptr)
     (void)::madvise(data_, static_cast<size_t>(mapped_bytes_), MADV_DONTNEED);
+}
+
+Result<void> ObjectMapping::let_go(const std::string& path) {
+  auto gone = ReservedMemory::put_at(data_, static_cast<size_t>(mapped_bytes_), path);
+  if (!gone) return gone;
+  is_writable_ = false;
+  name_ = MappingName();
+  return {};
+}
+
+// What either has behind the last page of the bytes is given back: nobody reads it.
+Result<void> ObjectMapping::take_over(ObjectMapping&& other, const std::string& path) {
+  CHECK(bytes_ == other.bytes_, "memory for the same bytes");
+  const int64_t moved_bytes = whole_pages(bytes_, kSmallPageBytes);
+  const auto size = static_cast<size_t>(moved_bytes);
+  if (::mremap(other.data_, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, data_) == MAP_FAILED) {
+    Error error = mapping_error(path, bytes_);
+    (void)let_go(path);  // the system may have made way already
+    return error;
+  }
+  for (ObjectMapping* mapping : {this, &other}) {
+    const int64_t rest = mapping->mapped_bytes_ - moved_bytes;
+    if (rest > 0) ::munmap(mapping->data_ + moved_bytes, static_cast<size_t>(rest));
+  }
+  other.data_ = nullptr;
+  other.name_ = MappingName();
+  mapped_bytes_ = moved_bytes;
+  is_writable_ = other.is_writable_;
+  name_ = MappingName(data_, size, path);
+  return {};
 }
 
 int64_t ObjectMapping::large_page_bytes() const {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/mapping_name.h"
 #include "stoker/result.h"
 
 namespace stoker::snapshot {
@@ -60,6 +61,13 @@ class ObjectMapping {
   bool can_drop_pages() const { return !is_writable_; }
   void drop_pages() const;
 
+  /// Gives its memory back; its addresses stay reserved, and who touches them ends the process.
+  /// Error: kResourceExhausted; nothing has changed then.
+  Result<void> let_go(const std::string& path);
+  /// Puts the memory of another one, of as many bytes, at the addresses of this one, whose own
+  /// memory goes. Error: kResourceExhausted; it is then as after let_go().
+  Result<void> take_over(ObjectMapping&& other, const std::string& path);
+
   /// Bytes of it that are in large pages now, as /proc/self/smaps tells; 0 if it does not.
   int64_t large_page_bytes() const;
 
@@ -69,8 +77,13 @@ class ObjectMapping {
     int protection;
     int flags;
   };
-  ObjectMapping(uint8_t* data, int64_t bytes, int64_t mapped_bytes, bool is_writable)
-      : data_(data), bytes_(bytes), mapped_bytes_(mapped_bytes), is_writable_(is_writable) {}
+  ObjectMapping(uint8_t* data, int64_t bytes, int64_t mapped_bytes, bool is_writable,
+                const std::string& path)
+      : data_(data),
+        bytes_(bytes),
+        mapped_bytes_(mapped_bytes),
+        is_writable_(is_writable),
+        name_(data, static_cast<size_t>(mapped_bytes), path) {}
   static Result<ObjectMapping> map_aligned(Kind kind, int64_t bytes, int64_t mapped_bytes,
                                            const std::string& path);
 
@@ -78,6 +91,7 @@ class ObjectMapping {
   int64_t bytes_;
   int64_t mapped_bytes_;  // from data_ on, whole pages
   bool is_writable_;      // it is populated by writing
+  MappingName name_;      // its path
 };
 
 }  // namespace stoker::snapshot

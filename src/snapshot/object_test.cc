@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <csignal>
 #include <future>
 
+#include "snapshot/attach.h"
 #include "snapshot/background_verify.h"
 #include "snapshot/store_fixture.h"
 
@@ -240,6 +243,29 @@ TEST_F(ObjectTest, AVerificationThatIsDestroyedEnds) {
         {&*object}, [&](const Result<void>& /*done*/, const Object* /*damaged*/) { ++num_calls; });
   }
   EXPECT_LE(num_calls, 20);
+}
+
+// The views of a model stay where they are.
+TEST_F(ObjectTest, LetsGoOfItsMemoryAndTakesAnothersAtTheSameAddress) {
+  const std::vector<uint8_t> bytes = made_bytes(kTestBytes, 1);
+  const Section section = put(open_store(), key_, bytes);
+  for (const AttachChoice choice : {AttachChoice::kMapped, AttachChoice::kDirect}) {
+    auto object = open_store().map(section);
+    ASSERT_TRUE(object) << object.error().message;
+    const uint8_t* const at = object->bytes().data();
+    ASSERT_TRUE(object->let_go());
+    EXPECT_EQ(run_in_child([&] { return *const_cast<volatile const uint8_t*>(at); }), -SIGSEGV);
+    AttachOptions options;
+    options.choice = choice;
+    auto attached = attach(open_store(), section, options);
+    if (!attached && attached.error().code == ErrorCode::kUnsupported) continue;
+    ASSERT_TRUE(attached) << attached.error().message;
+    ASSERT_TRUE(object->take_over(std::move(attached->object)));
+    EXPECT_EQ(object->bytes().data(), at);
+    EXPECT_TRUE(std::ranges::equal(object->bytes(), bytes));
+    EXPECT_TRUE(object->verify(2));
+    ASSERT_TRUE(object->let_go());
+  }
 }
 
 }  // namespace
