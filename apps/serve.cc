@@ -3,9 +3,13 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,12 +18,10 @@
 #include "running.h"
 #include "serve_options.h"
 #include "serving.h"
+#include "stoker/process.h"
 
 namespace stoker {
 namespace {
-
-/// Exit code of a server whose weights turned out damaged while it answered.
-constexpr int kDamagedWhileServing = 70;
 
 /// "2026-11-29T12:00:00.000Z"
 std::string time_text() {
@@ -74,33 +76,160 @@ class EngineStop {
   std::optional<Error> why_;
 };
 
-/// Takes the keys that the options say now: in a file of options they may be others than before.
-void reload_keys(Server& server, const OptionsReader& read_again) {
-  ServeOptions options;
-  Result<void> taken = Error{ErrorCode::kInvalidArgument, "the options are wrong", ""};
-  if (read_again(&options))
-    taken = server.set_keys(options.server.api_keys, options.server.admin_api_keys);
-  if (!taken) {
-    log_line(LogLevel::kError,
-             "event=reload reason=\"" + taken.error().message + ": the keys stay as they are\"");
-    return;
+/// The files that are open, as "0:/dev/null 2:/tmp/log".
+std::string open_files_text() {
+  std::string text;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (gone || target.ends_with("/fd")) continue;  // the folder that is read here
+    text += (text.empty() ? "" : " ") + entry.path().filename().string() + ":" + target;
   }
-  log_line(LogLevel::kInfo,
-           "event=reload api_keys=" + std::to_string(options.server.api_keys.size()) +
-               " admin_api_keys=" + std::to_string(options.server.admin_api_keys.size()));
+  return text;
 }
 
-void wait_for_the_end(Server& server, const OptionsReader& read_again) {
+void log_failure(const std::string& event, const Error& why, const std::string& then) {
+  log_line(LogLevel::kError, "event=" + event + " reason=\"" + why.message + ": " + then + "\"");
+}
+
+/// An engine, and the server in front of it while there is one.
+class Service {
+ public:
+  Service(ServeOptions options, const OptionsReader& read_again)
+      : options_(std::move(options)), read_again_(read_again) {}
+
+  Result<void> listen() {
+    auto server = Server::start(options_.server);
+    if (!server) return server.error();
+    server_ = *std::move(server);
+    return {};
+  }
+  void tell(const Progress& now) { server_->tell(now); }
+
+  /// Answers with this engine from now on, and is found by `stoker ps`.
+  void open(Opened opened) {
+    opened_ = std::move(opened);
+    open_server();
+  }
+
+  void wait_for_the_end();
+  void stop() {
+    if (server_) server_->stop(grace());
+  }
+  int shutdown_seconds() const { return options_.shutdown_seconds; }
+
+ private:
+  std::chrono::seconds grace() const { return std::chrono::seconds(options_.shutdown_seconds); }
+  void open_server();
+  void reload_keys();
+  void quiesce();
+  Result<void> resume();
+  Result<ServeOptions> read_options() const;
+
+  ServeOptions options_;
+  const OptionsReader& read_again_;
+  Opened opened_;                   // its engine outlives the server
+  std::unique_ptr<Server> server_;  // null: quiesced
+  std::optional<RunningMark> mark_;
+};
+
+void Service::open_server() {
+  Engine& engine = *opened_.engine;
+  server_->attach(engine);
+  const std::string& socket = options_.server.unix_socket;
+  const std::string url =
+      socket.empty() ? url_of(options_.server.host, server_->port()) : "unix:" + socket;
+  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: %s)\n", engine.model().name.c_str(),
+               url.c_str(), hint_of(options_.server, url).c_str());
+  auto mark = RunningMark::leave({0, engine.model().name, url, opened_.snapshot, time_text()});
+  if (mark) {
+    mark_.emplace(*std::move(mark));
+  } else {
+    std::fprintf(stderr, "stoker: not told to stoker ps: %s\n", mark.error().message.c_str());
+  }
+}
+
+Result<ServeOptions> Service::read_options() const {
+  ServeOptions options;
+  if (read_again_(&options)) return options;
+  return Error{ErrorCode::kInvalidArgument, "the options are wrong", ""};
+}
+
+/// Takes the keys that the options say now: in a file of options they may be others than before.
+void Service::reload_keys() {
+  auto read = read_options();
+  Result<void> taken;
+  if (read) {
+    taken = server_->set_keys(read->server.api_keys, read->server.admin_api_keys);
+  } else {
+    taken = read.error();
+  }
+  if (!taken) return log_failure("reload", taken.error(), "the keys stay as they are");
+  options_.server.api_keys = read->server.api_keys;
+  options_.server.admin_api_keys = read->server.admin_api_keys;
+  log_line(LogLevel::kInfo,
+           "event=reload api_keys=" + std::to_string(read->server.api_keys.size()) +
+               " admin_api_keys=" + std::to_string(read->server.admin_api_keys.size()));
+}
+
+/// Ends the server, and has the engine let go of its files. Nothing of the outside is left.
+void Service::quiesce() {
+  if (auto able = opened_.engine->can_quiesce(); !able)
+    return log_failure("quiesce", able.error(), "it goes on");
+  mark_.reset();
+  server_->stop(grace());
+  server_.reset();
+  if (auto quiet = opened_.engine->quiesce(std::chrono::milliseconds(0)); !quiet)
+    return log_failure("quiesce", quiet.error(), "nobody is answered");
+  log_line(LogLevel::kInfo, "event=quiesced open=\"" + open_files_text() + "\"");
+}
+
+/// Listens as the options say now, and answers once the engine has its files again. Until then
+/// clients are told 503 and how far it is.
+Result<void> Service::resume() {
+  auto read = read_options();
+  if (!read) return read.error();
+  ServeOptions& now = *read;
+  if (!options_.server.api_keys.empty() && now.server.api_keys.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "api_key: expected a key, since there were some, found none", "api_key"};
+  }
+  for (const std::string& name : options_for_a_restart(options_, now)) {
+    log_line(LogLevel::kWarning,
+             "event=resume option=" + name +
+                 " reason=\"it takes a restart: the value of the start stays\"");
+  }
+  now.server.log = log_line;
+  auto server = Server::start(now.server);
+  if (!server) return server.error();
+  ResumeOptions how;
+  how.store = now.engine.weights.store;
+  how.progress = [&server](const Progress& progress) { (*server)->tell(progress); };
+  if (auto resumed = opened_.engine->resume(how); !resumed) return resumed;
+  options_.server = std::move(now.server);
+  options_.shutdown_seconds = now.shutdown_seconds;
+  server_ = *std::move(server);
+  log_line(LogLevel::kInfo, "event=resumed");
+  open_server();
+  return {};
+}
+
+void Service::wait_for_the_end() {
   while (true) {
-    switch (wait_for_server_signal()) {
-      case ServerSignal::kStop:
-        return;
-      case ServerSignal::kReload:
-        reload_keys(server, read_again);
-        break;
-      case ServerSignal::kReport:
-        server.log_state();
-        break;
+    const ServerSignal signal = wait_for_server_signal();
+    if (signal == ServerSignal::kStop) return;
+    if (server_ == nullptr && signal == ServerSignal::kReload) {
+      if (auto resumed = resume(); !resumed)
+        log_failure("resume", resumed.error(), "it stays quiesced");
+    } else if (server_ == nullptr) {
+      log_line(LogLevel::kInfo, "event=server state=quiesced");
+    } else if (signal == ServerSignal::kReload) {
+      reload_keys();
+    } else if (signal == ServerSignal::kQuiesce) {
+      quiesce();
+    } else {
+      server_->log_state();
     }
   }
 }
@@ -118,35 +247,25 @@ int run_server(ServeOptions options, const EngineOpener& open, const OptionsRead
     std::fprintf(stderr, "stoker: %s\n", warning.c_str());
   options.engine.log = log_line;
   options.server.log = log_line;
-  const Result<std::unique_ptr<Server>> server = Server::start(options.server);
-  if (!server) return report(server.error());
-  options.engine.on_stop = [&stop](const Error& why) { stop.set(why); };
-  options.engine.progress = [&server](const Progress& now) { (*server)->tell(now); };
-  const Opened opened = open(options.engine);
+  EngineOptions engine = options.engine;
+  Service service(std::move(options), read_again);
+  if (auto listening = service.listen(); !listening) return report(listening.error());
+  engine.on_stop = [&stop](const Error& why) { stop.set(why); };
+  engine.progress = [&service](const Progress& now) { service.tell(now); };
+  Opened opened = open(engine);
   if (opened.engine == nullptr) return opened.exit_code;
-  (*server)->attach(*opened.engine);
-  const std::string& socket = options.server.unix_socket;
-  const std::string url =
-      socket.empty() ? url_of(options.server.host, (*server)->port()) : "unix:" + socket;
-  std::fprintf(stderr, "stoker: ready; %s answers at %s (try: %s)\n",
-               opened.engine->model().name.c_str(), url.c_str(),
-               hint_of(options.server, url).c_str());
-  const auto mark =
-      RunningMark::leave({0, opened.engine->model().name, url, opened.snapshot, time_text()});
-  if (!mark)
-    std::fprintf(stderr, "stoker: not told to stoker ps: %s\n", mark.error().message.c_str());
+  service.open(std::move(opened));
   if (ready) ready();
-  wait_for_the_end(**server, read_again);
-  const std::chrono::seconds grace(options.shutdown_seconds);
+  service.wait_for_the_end();
   if (const auto why = stop.get()) {
     report(*why);
-    (*server)->stop(grace);
-    return kDamagedWhileServing;
+    service.stop();
+    return kDamagedExitCode;
   }
   std::fprintf(stderr,
                "stoker: stopping; what runs has %d s to finish, a second signal ends it at once\n",
-               options.shutdown_seconds);
-  (*server)->stop(grace);
+               service.shutdown_seconds());
+  service.stop();
   return 0;
 }
 

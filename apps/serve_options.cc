@@ -208,6 +208,41 @@ std::optional<int> read_all(OptionParser& parser, const Arguments& arguments, Dr
 
 }  // namespace
 
+std::vector<std::string> options_for_a_restart(const ServeOptions& before,
+                                               const ServeOptions& now) {
+  const EngineOptions& a = before.engine;
+  const EngineOptions& b = now.engine;
+  const SpeculationOptions& drafts = a.speculation;
+  const struct {
+    const char* name;
+    bool is_same;
+  } rows[] = {
+      {"MODEL", before.model == now.model},
+      {"--max-queue", a.max_queue == b.max_queue},
+      {"--max-model-len", a.max_model_len == b.max_model_len},
+      {"--max-num-seqs", a.max_num_seqs == b.max_num_seqs},
+      {"--max-num-batched-tokens", a.max_num_batched_tokens == b.max_num_batched_tokens},
+      {"--kv-budget", a.kv_budget_bytes == b.kv_budget_bytes},
+      {"--image-budget", a.image_budget_bytes == b.image_budget_bytes},
+      {"--no-enable-prefix-caching", a.prefix_caching == b.prefix_caching},
+      {"--bounded-replay", a.bounded_replay == b.bounded_replay},
+      {"--prefix-cache-retention-interval", a.image_interval == b.image_interval},
+      {"--scheduling-policy", a.use_priorities == b.use_priorities},
+      {"--speculative-config",
+       drafts.mode == b.speculation.mode &&
+           drafts.num_speculative_tokens == b.speculation.num_speculative_tokens &&
+           drafts.enable_adaptive_verification == b.speculation.enable_adaptive_verification},
+      {"--threads", a.num_threads == b.num_threads},
+      {"--no-pack", a.weights.pack == b.weights.pack},
+      {"--verify", a.weights.verify == b.weights.verify},
+      {"--no-tune", a.tune == b.tune}};
+  std::vector<std::string> names;
+  for (const auto& row : rows) {
+    if (!row.is_same) names.emplace_back(row.name);
+  }
+  return names;
+}
+
 std::optional<int> read_up_options(const Arguments& arguments, UpOptions* options) {
   Drafted drafted;
   OptionParser parser(

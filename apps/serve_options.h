@@ -30,6 +30,10 @@ struct UpOptions {
   std::string log = {};                ///< then; empty: a file beside what `stoker ps` reads
 };
 
+/// The options of the model and the engine in which `now` differs, by name: they cannot change
+/// while the process lives.
+std::vector<std::string> options_for_a_restart(const ServeOptions& before, const ServeOptions& now);
+
 /// Reads the arguments, a file of options among them, and keys of the environment. Null: go on.
 /// Otherwise the command ends with that exit code, and has said why.
 std::optional<int> read_serve_options(const Arguments& arguments, ServeOptions* options);

@@ -25,8 +25,9 @@ using OptionsReader = std::function<bool(ServeOptions* options)>;
 
 /// Listens first, so that clients are told how far the start is; then opens the engine, is found by
 /// `stoker ps`, calls `ready`, which may be null, and serves until a signal comes. SIGHUP has it
-/// take the keys of the options that `read_again` reads, SIGUSR1 tell the log what it does. Returns
-/// the exit code.
+/// take the keys of the options that `read_again` reads, SIGUSR1 tell the log what it does. SIGUSR2
+/// quiesces it: the server ends, and the engine lets go of its files; the next SIGHUP has it come
+/// back with all options of the server and the store as they are then. Returns the exit code.
 int run_server(ServeOptions options, const EngineOpener& open, const OptionsReader& read_again,
                const std::function<void()>& ready = {});
 

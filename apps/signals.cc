@@ -22,6 +22,7 @@ Semaphore server_signals;
 std::atomic<bool> stop_wanted = false;
 std::atomic<bool> reload_wanted = false;
 std::atomic<bool> report_wanted = false;
+std::atomic<bool> quiesce_wanted = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "needed in a signal handler");
 
 void note_interrupt(int /*signal*/) {
@@ -48,7 +49,7 @@ void note_shutdown(int /*signal*/) {
 
 void note_wish(int signal) {
   const int error = errno;
-  (signal == SIGHUP ? reload_wanted : report_wanted) = true;
+  (signal == SIGHUP ? reload_wanted : signal == SIGUSR1 ? report_wanted : quiesce_wanted) = true;
   sem_post(&server_signals.value);
   errno = error;
 }
@@ -82,6 +83,7 @@ void note_server_signals() {
   set_handler(SIGTERM, note_shutdown, SA_RESTART, nullptr);
   set_handler(SIGHUP, note_wish, SA_RESTART, nullptr);
   set_handler(SIGUSR1, note_wish, SA_RESTART, nullptr);
+  set_handler(SIGUSR2, note_wish, SA_RESTART, nullptr);
 }
 
 ServerSignal wait_for_server_signal() {
@@ -89,6 +91,7 @@ ServerSignal wait_for_server_signal() {
     if (sem_wait(&server_signals.value) != 0) continue;  // interrupted
     if (stop_wanted) return ServerSignal::kStop;
     if (reload_wanted.exchange(false)) return ServerSignal::kReload;
+    if (quiesce_wanted.exchange(false)) return ServerSignal::kQuiesce;
     if (report_wanted.exchange(false)) return ServerSignal::kReport;
   }
 }

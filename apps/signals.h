@@ -31,14 +31,15 @@ class InterruptGuard {
   struct sigaction terminate_before_ {};
 };
 
-/// From now on the first SIGINT or SIGTERM is noted; the next one ends the process at once. SIGHUP
-/// and SIGUSR1 are noted each time. Process-wide.
+/// From now on the first SIGINT or SIGTERM is noted; the next one ends the process at once. SIGHUP,
+/// SIGUSR1 and SIGUSR2 are noted each time. Process-wide.
 void note_server_signals();
 
 enum class ServerSignal {
-  kStop,    ///< SIGINT, SIGTERM, or end_signal_wait was called
-  kReload,  ///< SIGHUP
-  kReport,  ///< SIGUSR1
+  kStop,     ///< SIGINT, SIGTERM, or end_signal_wait was called
+  kReload,   ///< SIGHUP
+  kReport,   ///< SIGUSR1
+  kQuiesce,  ///< SIGUSR2
 };
 
 /// Waits until such a signal has come. Those of a kind that come before they are waited for may be

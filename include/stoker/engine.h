@@ -107,6 +107,13 @@ enum class SleepLevel {
   kWeights = 2,  ///< also the pages of the weights, which the system then reads again
 };
 
+/// Where an engine that was quiesced gets its weights from again.
+struct ResumeOptions {
+  std::string store = {};  ///< as WeightOptions: may be another folder than before
+  std::chrono::milliseconds canary_limit{60'000};
+  ProgressSink progress = {};  ///< may be null
+};
+
 /// A running request. Read by one thread at a time; cancel() may come from any. Destroying it
 /// cancels the request. May outlive its Engine: it then ends with kCancelled.
 class Stream {
@@ -216,6 +223,27 @@ class Engine {
   /// Takes requests again; what was given back comes again as it is used.
   virtual void wake_up() = 0;
 
+  /// Whether quiesce() would be kUnsupported, with the reason. Any thread.
+  virtual Result<void> can_quiesce() const { return keeps_its_files(); }
+  /// Lets go of all that binds it to files and to memory of others, so that an image of the process
+  /// holds none of it, and files and folders may change: the mappings of weights (their addresses
+  /// stay reserved), the store with its descriptors and locks, the memory for the state of
+  /// requests. Refuses requests from now on (kResourceExhausted), waits up to `grace` for those
+  /// that run or wait and cancels the rest. Until resume() it answers none, sleep() is refused and
+  /// wake_up() does nothing. One call at a time. Errors: kInvalidArgument where it is quiesced
+  /// already; kUnsupported where the weights are not mapped from a store; kCancelled where the
+  /// engine has ended; kResourceExhausted where a file could not be unmapped, and then it is
+  /// quiesced all the same.
+  virtual Result<void> quiesce(std::chrono::milliseconds /*grace*/) { return keeps_its_files(); }
+  /// Maps the same objects at the same addresses, holds every byte of them against its digest, and
+  /// takes requests again, also after drain(). One from a snapshot is asked the canary first,
+  /// before anybody else may ask. A checkpoint's own files must be the same, by size, time and
+  /// inode, and have the same fingerprint. Errors: kInvalidArgument where it is not quiesced;
+  /// kNotFound, kCorruptData with the object; kInternal with field "canary" where an answer
+  /// differs; kIo, kResourceExhausted; those of a signature that the snapshot had to have. It then
+  /// stays quiesced.
+  virtual Result<void> resume(const ResumeOptions& /*options*/) { return keeps_its_files(); }
+
   /// From now on remembers what each step takes and does, the first 50,000. Error:
   /// kInvalidArgument where it does already. Any thread.
   virtual Result<void> start_profile() = 0;
@@ -231,11 +259,15 @@ class Engine {
   /// thread, or found its weights damaged.
   virtual bool healthy() const = 0;
 
-  /// Refuses new requests from now on and waits up to `limit` for those that run or wait; cancels
-  /// the rest.
+  /// Refuses new requests from now on, or until resume(), and waits up to `limit` for those that
+  /// run or wait; cancels the rest.
   virtual void drain(std::chrono::milliseconds limit) = 0;
 
  private:
+  static Error keeps_its_files() {
+    return {ErrorCode::kUnsupported, "expected an engine that can let go of its files, found none",
+            ""};
+  }
   static Error keeps_no_prefix() {
     return {ErrorCode::kUnsupported, "expected an engine with a prefix cache, found none", ""};
   }

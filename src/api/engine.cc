@@ -3,11 +3,15 @@
 #include "stoker/engine.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <thread>
 #include <utility>
 
+#include "api/canary.h"
 #include "api/loaded_model.h"
 #include "api/plans.h"
 #include "api/prefix_bytes.h"
@@ -55,12 +59,13 @@ std::vector<engine::TokenRequest> choices_of(const engine::TokenRequest& request
 
 class LocalEngine final : public Engine {
  public:
-  LocalEngine(std::shared_ptr<const LoadedModel> model, std::unique_ptr<engine::StepLoop> loop,
+  LocalEngine(std::shared_ptr<LoadedModel> model, std::unique_ptr<engine::StepLoop> loop,
               const EngineOptions& options)
       : model_(std::move(model)),
         structures_(*model_),
         loop_(std::move(loop)),
         use_priorities_(options.use_priorities),
+        num_threads_(options.num_threads),
         log_(one_at_a_time(options.log)),
         on_stop_(options.on_stop) {
     const StoredWeights* stored = model_->stored();
@@ -108,6 +113,7 @@ class LocalEngine final : public Engine {
   }
 
   Result<std::unique_ptr<Stream>> submit(Request request, std::function<void()> ready) override {
+    if (auto open = check_open(); !open) return std::move(open).error();
     TRY_ASSIGN(engine::TokenRequest tokens_of, resolve_request(request, *model_, use_priorities_));
     TRY_ASSIGN(EncodedPrompt prompt, encode_prompt(request, *model_));
     if (auto checked = truncate_prompt(request, model_->info(), prompt); !checked)
@@ -150,6 +156,7 @@ class LocalEngine final : public Engine {
   EngineStats stats() const override { return loop_->stats(); }
   void reset_prefix_cache() override { loop_->reset_prefix_cache(); }
   Result<void> sleep(SleepLevel level, bool abort) override {
+    if (auto open = check_open(); !open) return open;
     const bool has_weights = level == SleepLevel::kWeights;
     if (has_weights && !model_->can_drop_pages()) {
       return Error{ErrorCode::kUnsupported,
@@ -161,9 +168,47 @@ class LocalEngine final : public Engine {
     if (abort) loop_->cancel_all();
     return {};
   }
-  void wake_up() override { loop_->wake_up(); }
+  void wake_up() override {
+    if (check_open()) loop_->wake_up();
+  }
+
+  Result<void> can_quiesce() const override { return model_->check_can_let_go(); }
+  Result<void> quiesce(std::chrono::milliseconds grace) override {
+    if (auto able = can_quiesce(); !able) return able;
+    Access open = Access::kOpen;
+    if (!access_.compare_exchange_strong(open, Access::kQuiesced))
+      return Error{ErrorCode::kInvalidArgument, "the engine is quiesced already", ""};
+    auto quiet = loop_->healthy() ? loop_->quiesce(grace) : engine_ended();
+    if (!quiet) {
+      access_ = Access::kOpen;
+      return quiet;
+    }
+    verify_.reset();
+    return model_->let_go();
+  }
+
+  Result<void> resume(const ResumeOptions& options) override {
+    if (access_ != Access::kQuiesced)
+      return Error{ErrorCode::kInvalidArgument, "the engine is not quiesced", ""};
+    TRY_ASSIGN(const int num_threads, threads_to_use(num_threads_));
+    TRY_ASSIGN(const std::string canary,
+               model_->map_again({options.store, num_threads, log_, options.progress}));
+    resumer_ = std::this_thread::get_id();
+    access_ = Access::kResuming;
+    loop_->reopen();
+    auto same = canary.empty() ? Result<void>() : ask(canary, options);
+    if (!same) {
+      access_ = Access::kQuiesced;
+      (void)loop_->quiesce(std::chrono::milliseconds(0));
+      (void)model_->let_go();
+      return same;
+    }
+    access_ = Access::kOpen;
+    return {};
+  }
 
   Result<KeptPrefix> save_prefix(const std::vector<int32_t>& ids) override {
+    if (auto open = check_open(); !open) return std::move(open).error();
     if (auto checked = model_->check_ids(ids, "ids"); !checked) return std::move(checked).error();
     KeptPrefix kept;
     begin_prefix(kept.bytes);
@@ -173,6 +218,7 @@ class LocalEngine final : public Engine {
   }
 
   Result<int64_t> load_prefix(std::span<const uint8_t> bytes) override {
+    if (auto open = check_open(); !open) return std::move(open).error();
     const ModelInfo& info = model_->info();
     TRY_ASSIGN(const Bytes state, open_prefix(bytes, info));
     TRY_ASSIGN(const SavedPrefix saved,
@@ -208,11 +254,35 @@ class LocalEngine final : public Engine {
   void drain(std::chrono::milliseconds limit) override { loop_->drain(limit); }
 
  private:
+  // Who may have something computed.
+  enum class Access {
+    kOpen,
+    kQuiesced,  // nobody: the weights are not there
+    kResuming,  // who resumes, which asks the canary
+  };
+
+  Result<void> check_open() const {
+    const Access access = access_;
+    if (access == Access::kOpen) return {};
+    if (access == Access::kResuming && resumer_ == std::this_thread::get_id()) return {};
+    return Error{ErrorCode::kResourceExhausted, "the engine is quiesced: resume it first", ""};
+  }
+
+  static Result<void> engine_ended() {
+    return Error{ErrorCode::kCancelled, "the engine has ended", ""};
+  }
+
+  Result<void> ask(const std::string& text, const ResumeOptions& options) {
+    if (options.progress) options.progress({"asking the canary"});
+    TRY_ASSIGN(const Canary canary, parse_canary(text, model_->info().vocab_size));
+    return check_canary(*this, canary, options.canary_limit);
+  }
+
   // Nothing that was computed from damaged weights is worth an answer; and the next start makes new
   // ones.
   void stop_for(const Error& damage, const snapshot::Object& damaged) {
     loop_->fail(damage);
-    const auto removed = model_->stored()->store.remove(damaged.section());
+    const auto removed = model_->stored()->store->remove(damaged.section());
     if (log_) {
       log_(LogLevel::kError, "event=weights_damaged reason=\"" + damage.message + "\" removed=" +
                                  (removed ? "yes" : "\"" + removed.error().message + "\""));
@@ -220,10 +290,13 @@ class LocalEngine final : public Engine {
     if (on_stop_) on_stop_(damage);
   }
 
-  std::shared_ptr<const LoadedModel> model_;
+  std::shared_ptr<LoadedModel> model_;
   Structures structures_;
   std::unique_ptr<engine::StepLoop> loop_;
   const bool use_priorities_;
+  const int num_threads_;
+  std::atomic<Access> access_{Access::kOpen};
+  std::atomic<std::thread::id> resumer_{};
   const LogSink log_;
   const std::function<void(const Error&)> on_stop_;
   std::optional<snapshot::BackgroundVerify> verify_;  // last: it uses the others
@@ -322,7 +395,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& model,
                                              const EngineOptions& options) {
   if (auto checked = check_options(options); !checked) return std::move(checked).error();
   TRY_ASSIGN(const LoadOptions how, load_options(options));
-  TRY_ASSIGN(std::shared_ptr<const LoadedModel> loaded, LoadedModel::load(model, how));
+  TRY_ASSIGN(std::shared_ptr<LoadedModel> loaded, LoadedModel::load(model, how));
   return start_engine(std::move(loaded), options);
 }
 
@@ -332,7 +405,7 @@ Result<LoadOptions> load_options(const EngineOptions& options) {
                      options.weights, options.log,           options.progress};
 }
 
-Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<const LoadedModel> loaded,
+Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<LoadedModel> loaded,
                                              const EngineOptions& options) {
   if (auto checked = check_options(options); !checked) return std::move(checked).error();
   TRY_ASSIGN(const int num_threads, threads_to_use(options.num_threads));

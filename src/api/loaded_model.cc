@@ -71,30 +71,33 @@ std::string model_name(const std::string& model, const std::string& path) {
   return clean.filename().string();
 }
 
-Result<std::shared_ptr<const LoadedModel>> LoadedModel::load(const std::string& model,
-                                                             const LoadOptions& options) {
+Result<std::shared_ptr<LoadedModel>> LoadedModel::load(const std::string& model,
+                                                       const LoadOptions& options) {
   if (auto able = check_processor(); !able) return std::move(able).error();
   TRY_ASSIGN(const std::string path, resolve_model(model));
   TRY_ASSIGN(Checkpoint checkpoint, Checkpoint::open_headers(path));
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(checkpoint)));
   if (auto ready = loaded->prepare(options); !ready) return std::move(ready).error();
   loaded->describe(model_name(model, path), path);
-  return std::shared_ptr<const LoadedModel>(std::move(loaded));
+  return loaded;
 }
 
-Result<std::shared_ptr<const LoadedModel>> LoadedModel::of_snapshot(
-    MappedModel parts, const snapshot::Manifest& manifest, std::optional<snapshot::UseLock> lock,
-    const LoadOptions& options) {
+Result<std::shared_ptr<LoadedModel>> LoadedModel::of_snapshot(MappedModel parts,
+                                                              const snapshot::Manifest& manifest,
+                                                              std::optional<snapshot::UseLock> lock,
+                                                              const std::string& require_signature,
+                                                              const LoadOptions& options) {
   if (auto able = check_processor(); !able) return std::move(able).error();
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(parts.checkpoint)));
   loaded->packed_memory_.emplace(std::move(parts.packed_memory));
   loaded->lock_ = std::move(lock);
+  loaded->origin_ = SnapshotOrigin{manifest.id(), require_signature};
   loaded->stored_.emplace(std::move(parts.weights));
   loaded->fingerprint_ = manifest.model_fingerprint;
   if (auto ready = loaded->prepare(options); !ready) return std::move(ready).error();
   loaded->describe(manifest.model_name,
-                   loaded->stored_->store.dir() + "/snapshots/" + manifest.id().hex());
-  return std::shared_ptr<const LoadedModel>(std::move(loaded));
+                   loaded->stored_->store->dir() + "/snapshots/" + manifest.id().hex());
+  return loaded;
 }
 
 // All but names, over a checkpoint and perhaps weights from a snapshot.

@@ -30,18 +30,34 @@ struct LoadOptions {
   ProgressSink progress = {};  ///< may be null
 };
 
-/// Immutable once loaded, and shared by the engine and the streams that outlive it.
+/// What must be there again, and must be so, before an engine from a snapshot goes on.
+struct SnapshotOrigin {
+  snapshot::Digest id;
+  std::string require_signature;  ///< as SnapshotOptions
+};
+
+/// How the weights of a model come back.
+struct MapAgain {
+  std::string store = {};  ///< as WeightOptions
+  int num_threads = 1;
+  LogSink log = {};            ///< may be null
+  ProgressSink progress = {};  ///< may be null
+};
+
+/// Immutable once loaded but for let_go() and map_again(), and shared by the engine and the streams
+/// that outlive it.
 class LoadedModel {
  public:
   /// `model` as for Engine::open, and its errors.
-  static Result<std::shared_ptr<const LoadedModel>> load(const std::string& model,
-                                                         const LoadOptions& options);
+  static Result<std::shared_ptr<LoadedModel>> load(const std::string& model,
+                                                   const LoadOptions& options);
 
-  /// Of a snapshot's objects, served under `name`; `lock` is held as long as this lives. The same
-  /// errors.
-  static Result<std::shared_ptr<const LoadedModel>> of_snapshot(
-      MappedModel parts, const snapshot::Manifest& manifest, std::optional<snapshot::UseLock> lock,
-      const LoadOptions& options);
+  /// Of a snapshot's objects; `lock` is held as long as they are mapped. The same errors.
+  static Result<std::shared_ptr<LoadedModel>> of_snapshot(MappedModel parts,
+                                                          const snapshot::Manifest& manifest,
+                                                          std::optional<snapshot::UseLock> lock,
+                                                          const std::string& require_signature,
+                                                          const LoadOptions& options);
 
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -57,6 +73,16 @@ class LoadedModel {
   /// things until they are read again, which drop_pages() lets it do at once.
   bool can_drop_pages() const;
   void drop_pages() const;
+  /// Error: kUnsupported where weights are in memory alone.
+  Result<void> check_can_let_go() const;
+  /// Unmaps all files that the weights are in, of which nobody may read anything then, and closes
+  /// the store with its lock. Their addresses stay reserved. Error: kResourceExhausted where one
+  /// could not be unmapped.
+  Result<void> let_go();
+  /// Has the same bytes there again, all of them verified. Returns the text of the canary of its
+  /// snapshot; "" where it is from a checkpoint. Errors: those of Engine::resume; it is then as
+  /// after let_go().
+  Result<std::string> map_again(const MapAgain& how);
   const Tokenizer* tokenizer() const {
     return tokenizer_ ? &*tokenizer_ : nullptr;
   }  ///< null: ids only
@@ -78,12 +104,16 @@ class LoadedModel {
   Result<void> load_weights(const LoadOptions& options);
   Result<void> map_weights(const LoadOptions& options);
   Result<void> pack_in_memory(const LoadOptions& options);
+  Result<std::vector<snapshot::Object>> attach_again(const snapshot::Store& store,
+                                                     const MapAgain& how) const;
+  Result<void> map_checkpoint_again(const MapAgain& how);
   Result<std::vector<int32_t>> token_map() const;
   void describe(const std::string& name, const std::string& path);
 
   ModelInfo info_;
-  std::optional<ReservedMemory> packed_memory_;  // these two of a snapshot
+  std::optional<ReservedMemory> packed_memory_;  // these three of a snapshot
   std::optional<snapshot::UseLock> lock_;
+  std::optional<SnapshotOrigin> origin_;
   Checkpoint checkpoint_;
   std::optional<snapshot::Digest> fingerprint_;  // once the weights are loaded
   std::optional<StoredWeights> stored_;          // one of these two
@@ -98,8 +128,9 @@ class LoadedModel {
 /// How an engine of these options loads. Error: kInvalidArgument for the threads.
 Result<LoadOptions> load_options(const EngineOptions& options);
 
-/// An engine over a model that is loaded. Errors: as Engine::open.
-Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<const LoadedModel> loaded,
+/// An engine over a model that is loaded; one that is quiesced has it alone. Errors: as
+/// Engine::open.
+Result<std::unique_ptr<Engine>> start_engine(std::shared_ptr<LoadedModel> loaded,
                                              const EngineOptions& options);
 
 /// The replay that was asked for; kOff for kExact where the model does not allow it. Error:

@@ -18,7 +18,7 @@ Result<PackedFile> pack_model(const std::string& model, const PackOptions& optio
              stored_weights(std::move(store), fingerprint, checkpoint,
                             {options.verify, num_threads, options.log, options.progress}));
   const snapshot::Section& section = stored.objects.front().section();
-  return PackedFile{stored.store.dir() + "/objects/" + section.object(), section.bytes,
+  return PackedFile{stored.store->dir() + "/objects/" + section.object(), section.bytes,
                     section.digest.hex(), stored.is_new};
 }
 

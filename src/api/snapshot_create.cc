@@ -51,7 +51,7 @@ Result<std::vector<Section>> put_sections(const Store& store, const LoadedModel&
   return sections;
 }
 
-Result<Section> put_canary(const Store& store, std::shared_ptr<const LoadedModel> loaded,
+Result<Section> put_canary(const Store& store, std::shared_ptr<LoadedModel> loaded,
                            const SnapshotOptions& options) {
   const int32_t window = loaded->checkpoint().config().sliding_window;
   const int32_t vocab_size = loaded->info().vocab_size;
@@ -113,7 +113,7 @@ Result<SnapshotInfo> create_snapshot(const std::string& model, const SnapshotOpt
   const auto changes = snapshots.change(snapshot::Sharing::kShared, wait_of(how.engine.progress));
   if (!changes) return changes.error();
   TRY_ASSIGN(const LoadOptions load, load_options(how.engine));
-  TRY_ASSIGN(const std::shared_ptr<const LoadedModel> loaded, LoadedModel::load(model, load));
+  TRY_ASSIGN(const std::shared_ptr<LoadedModel> loaded, LoadedModel::load(model, load));
   if (loaded->stored() == nullptr) return not_stored(store);
   TRY_ASSIGN(Section canary, put_canary(store, loaded, how));
   TRY_ASSIGN(std::vector<Section> sections, put_sections(store, *loaded, load));

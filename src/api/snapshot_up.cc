@@ -57,14 +57,6 @@ Error nothing_fits(const Store& store, const std::string& name,
           ""};
 }
 
-// Its lock first and then its manifest, so that it is not collected in between.
-Result<snapshot::UseLock> lock_in_use(const Store& store, const Manifest& manifest) {
-  const Snapshots snapshots(store);
-  TRY_ASSIGN(snapshot::UseLock lock, snapshots.use(manifest.id(), Sharing::kShared));
-  TRY_ASSIGN([[maybe_unused]] const Manifest still, snapshots.read(manifest.id()));
-  return lock;
-}
-
 // Reads all bytes of mapped objects.
 Result<int64_t> verify_objects(const std::vector<Object>& objects, int num_threads,
                                const ProgressSink& progress) {
@@ -135,11 +127,7 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
   const Manifest& manifest = *chosen.manifest;
   options.engine.weights.store = store.dir();
   options.engine.weights.pack = true;
-  std::optional<snapshot::UseLock> lock;
-  if (store.writable()) {
-    TRY_ASSIGN(snapshot::UseLock taken, lock_in_use(store, manifest));
-    lock.emplace(std::move(taken));
-  }
+  TRY_ASSIGN(std::optional<snapshot::UseLock> lock, lock_in_use(store, manifest.id()));
   if (!options.require_signature.empty()) {
     if (auto good = verify_signed(store, manifest, options); !good) return std::move(good).error();
     stages.end("sha256");
@@ -155,8 +143,8 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
                        }));
   stages.end("map", bringer.seconds());
   bringer.tell(stages);
-  TRY_ASSIGN(auto loaded,
-             LoadedModel::of_snapshot(std::move(parts), manifest, std::move(lock), load));
+  TRY_ASSIGN(auto loaded, LoadedModel::of_snapshot(std::move(parts), manifest, std::move(lock),
+                                                   options.require_signature, load));
   if (loaded->info().digest != manifest.model_digest.hex()) {
     return Error{ErrorCode::kCorruptData,
                  "model.digest: expected " + manifest.model_digest.hex() + ", found " +

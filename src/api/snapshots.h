@@ -41,6 +41,12 @@ Result<void> verify_signed(const snapshot::Store& store, const snapshot::Manifes
 Result<void> pass_over_unsigned(const snapshot::Store& store, const SnapshotOptions& options,
                                 std::vector<Candidate>& candidates);
 
+/// What keeps a snapshot from being collected while an engine runs from it, taken before its
+/// manifest is looked for; none where the store cannot be written, for then nobody collects.
+/// Errors: those of Snapshots::use and read.
+Result<std::optional<snapshot::UseLock>> lock_in_use(const snapshot::Store& store,
+                                                     const snapshot::Digest& id);
+
 /// The best first. Errors: kIo; what is wrong with one snapshot is told of it.
 Result<std::vector<Candidate>> find_candidates(const snapshot::Store& store,
                                                const std::string& name,

@@ -6,7 +6,6 @@
 #include "base/try.h"
 #include "base/worker_pool.h"
 #include "model/packed_weights.h"
-#include "snapshot/attach.h"
 
 namespace stoker {
 namespace {
@@ -23,14 +22,6 @@ constexpr const char* kWeightsKind = "weights";
 Digest key_of(const Digest& fingerprint) {
   snapshot::Hasher hasher;
   return hasher.add_text("packed").add_number(kPackedVersion).add(fingerprint.bytes).digest();
-}
-
-std::string attached_line(const snapshot::AttachReport& report) {
-  return "event=weights_attached way=" + std::string(snapshot::name_of(report.way)) + " why=\"" +
-         report.why + "\" bytes=" + std::to_string(report.bytes) +
-         " map_s=" + std::to_string(report.map_s) +
-         " populate_s=" + std::to_string(report.populate_s) +
-         " verify_s=" + std::to_string(report.verify_s);
 }
 
 // One attempt for one checkpoint.
@@ -80,7 +71,7 @@ class WeightsMaker {
       tell("verifying packed weights", fraction, section.bytes);
     };
     TRY_ASSIGN(snapshot::Attached attached, snapshot::attach(store_, section, options));
-    if (work_.log) work_.log(LogLevel::kInfo, attached_line(attached.report));
+    if (work_.log) work_.log(LogLevel::kInfo, attached_line(section, attached.report));
     return std::move(attached.object);
   }
 
@@ -123,6 +114,14 @@ class WeightsMaker {
 };
 
 }  // namespace
+
+std::string attached_line(const Section& section, const snapshot::AttachReport& report) {
+  return "event=" + section.kind + "_attached way=" + std::string(snapshot::name_of(report.way)) +
+         " why=\"" + report.why + "\" bytes=" + std::to_string(report.bytes) +
+         " map_s=" + std::to_string(report.map_s) +
+         " populate_s=" + std::to_string(report.populate_s) +
+         " verify_s=" + std::to_string(report.verify_s);
+}
 
 // Its header is used at once, so the chunks of it are read now.
 Result<std::unique_ptr<const ModelWeights>> packed_weights_in(const Object& object,

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/weights.h"
+#include "snapshot/attach.h"
 #include "snapshot/object.h"
 #include "snapshot/store.h"
 #include "stoker/engine.h"
@@ -19,11 +21,14 @@ namespace stoker {
 /// Mapped objects and the weights in them. Movable; the checkpoint outlives it, for what is not
 /// packed stays there.
 struct StoredWeights {
-  snapshot::Store store;
+  std::optional<snapshot::Store> store;         ///< none while the objects are let go
   std::vector<snapshot::Object> objects;        ///< the first has the packed weights
   std::unique_ptr<const ModelWeights> weights;  ///< borrow from the objects and the checkpoint
   bool is_new = false;                          ///< made by this call
 };
+
+/// What the log is told of an object that was brought.
+std::string attached_line(const snapshot::Section& section, const snapshot::AttachReport& report);
 
 /// How to have them.
 struct StoreWork {

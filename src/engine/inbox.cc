@@ -97,6 +97,14 @@ void Inbox::wake_up() {
   work_.notify_all();
 }
 
+void Inbox::reopen() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = ended_ || fault_;
+  }
+  wake_up();
+}
+
 void Inbox::report(std::function<void(std::string_view line)> tell) {
   {
     const std::lock_guard lock(mutex_);

@@ -71,6 +71,8 @@ class Inbox {
   /// waits any more, unless wake_up() comes before.
   void sleep(std::function<void()> release);
   void wake_up();
+  /// wake_up(), also after close().
+  void reopen();
   /// The engine's thread tells what runs and waits, line by line.
   void report(std::function<void(std::string_view line)> tell);
   /// No more arrivals.

@@ -1,6 +1,7 @@
 #include "engine/step_loop.h"
 
 #include <exception>
+#include <future>
 #include <new>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 
 namespace stoker::engine {
 namespace {
+
+constexpr std::chrono::seconds kStepLimit{60};
 
 // What it throws is for who waits: the steps go on.
 void do_errand(Errand& errand) {
@@ -64,7 +67,7 @@ void StepLoop::drain(std::chrono::milliseconds limit) {
   inbox_->close();
   if (inbox_->wait_idle(limit)) return;
   inbox_->cancel_all();
-  inbox_->wait_idle(std::chrono::seconds(60));  // one step; a bound in case that thread is gone
+  inbox_->wait_idle(kStepLimit);  // one step; a bound in case that thread is gone
 }
 
 void StepLoop::sleep(int32_t level, bool gives_back_memory, std::function<void()> also) {
@@ -77,6 +80,26 @@ void StepLoop::sleep(int32_t level, bool gives_back_memory, std::function<void()
 
 void StepLoop::wake_up() {
   inbox_->wake_up();
+  note_awake();
+}
+
+Result<void> StepLoop::quiesce(std::chrono::milliseconds grace) {
+  const auto released = std::make_shared<std::promise<void>>();
+  std::future<void> done = released->get_future();
+  sleep(1, true, [released] { released->set_value(); });
+  if (!inbox_->wait_idle(grace)) inbox_->cancel_all();
+  // One step; a bound in case that thread is gone.
+  if (done.wait_for(kStepLimit) == std::future_status::ready) return {};
+  wake_up();
+  return Error{ErrorCode::kCancelled, "the engine has ended", ""};
+}
+
+void StepLoop::reopen() {
+  inbox_->reopen();
+  note_awake();
+}
+
+void StepLoop::note_awake() {
   sleep_level_.store(-1);
   has_released_.store(false);
 }

@@ -53,6 +53,12 @@ class StepLoop {
   /// may be null. level: for stats().
   void sleep(int32_t level, bool gives_back_memory, std::function<void()> also);
   void wake_up();
+  /// Refuses requests until reopen(), lets those that run or wait go on for up to `grace`, cancels
+  /// the rest, and gives the memory for the state of sequences back. Then nobody reads the model.
+  /// Error: kCancelled where the engine has ended, and nothing else is known.
+  Result<void> quiesce(std::chrono::milliseconds grace);
+  /// wake_up(), also after drain().
+  void reopen();
   /// Has the engine's thread tell what runs and waits, line by line, between two steps.
   void report(std::function<void(std::string_view line)> tell) { inbox_->report(std::move(tell)); }
   void cancel_all() { inbox_->cancel_all(); }           ///< before the next step
@@ -82,6 +88,7 @@ class StepLoop {
   template <class T, class Work>
   Result<T> between_steps(const Work& work);
   void release();
+  void note_awake();
 
   const std::shared_ptr<Inbox> inbox_;
   const std::unique_ptr<Stepper> stepper_;

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <iterator>
 #include <regex>
 #include <thread>
 
@@ -596,6 +598,25 @@ TEST_F(ServerTest, StartFailsClearly) {
     EXPECT_EQ(server.error().code, ErrorCode::kInvalidArgument);
     EXPECT_EQ(server.error().field, "host");
   }
+}
+
+TEST_F(ServerTest, StoppedItLeavesNothingOpen) {
+  const auto num_open = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = num_open();
+  start(reasoning_script);
+  EXPECT_TRUE(still_answers());
+  const uint16_t old_port = port();
+  server_->stop(0ms);
+  server_.reset();
+  EXPECT_EQ(num_open(), before);
+  ServerOptions options;
+  options.port = old_port;
+  const auto again = Server::start(options);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ((*again)->port(), old_port);
 }
 
 }  // namespace
