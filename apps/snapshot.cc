@@ -9,6 +9,7 @@
 #include "common.h"
 #include "json_text.h"
 #include "snapshot_verbs.h"
+#include "stoker/image_probe.h"
 #include "texts.h"
 
 namespace stoker {
@@ -45,6 +46,9 @@ void VerbOptions::declare_replay(OptionParser& parser) {
 }
 
 namespace {
+
+/// Exit code where nothing fits, or images of processes cannot be tried.
+constexpr int kNotHere = 3;
 
 // A snapshot that cannot come back is none.
 int check_new(const SnapshotInfo& made, const SnapshotOptions& how) {
@@ -232,6 +236,37 @@ int gc_verb(const Arguments& arguments) {
   return print_result(text);
 }
 
+int probe_verb(const Arguments& arguments) {
+  bool json = false;
+  OptionParser parser("snapshot probe",
+                      "Whether images of processes (CRIU) could be tried on this machine. Stoker "
+                      "makes none itself; snapshots need nothing of it. Ends with 0 if they could, "
+                      "with 3 if not.",
+                      "  stoker snapshot probe\n");
+  parser.flag("--json", &json, "A line of JSON for each thing that is needed");
+  if (const auto code = parser.parse(arguments)) return *code;
+  std::string text;
+  bool is_met = true;
+  for (const ImageNeed& need : probe_process_images()) {
+    is_met = is_met && need.is_met;
+    text += json ? JsonObject()
+                           .add("need", json_string(need.name))
+                           .add("expected", json_string(need.expected))
+                           .add("found", json_string(need.found))
+                           .add("met", need.is_met ? "true" : "false")
+                           .text() +
+                       "\n"
+                 : std::string(need.is_met ? "ok   " : "-    ") + need.name + ": expected " +
+                       need.expected + ", found " + need.found + "\n";
+  }
+  if (!json) {
+    text += std::string("images of processes ") + (is_met ? "could" : "cannot") +
+            " be tried here; snapshots need none of this\n";
+  }
+  const int code = print_result(text);
+  return code != 0 || is_met ? code : kNotHere;
+}
+
 struct Verb {
   const char* name;
   const char* summary;
@@ -251,6 +286,7 @@ constexpr Verb kVerbs[] = {
     {"push", "put one into a catalogue", push_verb},
     {"pull", "bring one from a catalogue", pull_verb},
     {"gc", "take away what nothing needs", gc_verb},
+    {"probe", "could images of processes be tried here", probe_verb},
 };
 
 void print_verbs(std::FILE* out) {
