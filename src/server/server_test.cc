@@ -609,7 +609,7 @@ TEST_F(ServerTest, StoppedItLeavesNothingOpen) {
   start(reasoning_script);
   EXPECT_TRUE(still_answers());
   const uint16_t old_port = port();
-  server_->stop(0ms);
+  server_->stop(std::chrono::milliseconds(0));
   server_.reset();
   EXPECT_EQ(num_open(), before);
   ServerOptions options;
