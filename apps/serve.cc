@@ -94,9 +94,9 @@ void log_failure(const std::string& event, const Error& why, const std::string& 
 }
 
 /// An engine, and the server in front of it while there is one.
-class Service {
+class ServerProcess {
  public:
-  Service(ServeOptions options, const OptionsReader& read_again)
+  ServerProcess(ServeOptions options, const OptionsReader& read_again)
       : options_(std::move(options)), read_again_(read_again) {}
 
   Result<void> listen() {
@@ -134,7 +134,7 @@ class Service {
   std::optional<RunningMark> mark_;
 };
 
-void Service::open_server() {
+void ServerProcess::open_server() {
   Engine& engine = *opened_.engine;
   server_->attach(engine);
   const std::string& socket = options_.server.unix_socket;
@@ -150,14 +150,14 @@ void Service::open_server() {
   }
 }
 
-Result<ServeOptions> Service::read_options() const {
+Result<ServeOptions> ServerProcess::read_options() const {
   ServeOptions options;
   if (read_again_(&options)) return options;
   return Error{ErrorCode::kInvalidArgument, "the options are wrong", ""};
 }
 
 /// Takes the keys that the options say now: in a file of options they may be others than before.
-void Service::reload_keys() {
+void ServerProcess::reload_keys() {
   auto read = read_options();
   Result<void> taken;
   if (read) {
@@ -174,7 +174,7 @@ void Service::reload_keys() {
 }
 
 /// Ends the server, and has the engine let go of its files. Nothing of the outside is left.
-void Service::quiesce() {
+void ServerProcess::quiesce() {
   if (auto able = opened_.engine->can_quiesce(); !able)
     return log_failure("quiesce", able.error(), "it goes on");
   mark_.reset();
@@ -187,7 +187,7 @@ void Service::quiesce() {
 
 /// Listens as the options say now, and answers once the engine has its files again. Until then
 /// clients are told 503 and how far it is.
-Result<void> Service::resume() {
+Result<void> ServerProcess::resume() {
   auto read = read_options();
   if (!read) return read.error();
   ServeOptions& now = *read;
@@ -215,7 +215,7 @@ Result<void> Service::resume() {
   return {};
 }
 
-void Service::wait_for_the_end() {
+void ServerProcess::wait_for_the_end() {
   while (true) {
     const ServerSignal signal = wait_for_server_signal();
     if (signal == ServerSignal::kStop) return;
@@ -248,24 +248,24 @@ int run_server(ServeOptions options, const EngineOpener& open, const OptionsRead
   options.engine.log = log_line;
   options.server.log = log_line;
   EngineOptions engine = options.engine;
-  Service service(std::move(options), read_again);
-  if (auto listening = service.listen(); !listening) return report(listening.error());
+  ServerProcess process(std::move(options), read_again);
+  if (auto listening = process.listen(); !listening) return report(listening.error());
   engine.on_stop = [&stop](const Error& why) { stop.set(why); };
-  engine.progress = [&service](const Progress& now) { service.tell(now); };
+  engine.progress = [&process](const Progress& now) { process.tell(now); };
   Opened opened = open(engine);
   if (opened.engine == nullptr) return opened.exit_code;
-  service.open(std::move(opened));
+  process.open(std::move(opened));
   if (ready) ready();
-  service.wait_for_the_end();
+  process.wait_for_the_end();
   if (const auto why = stop.get()) {
     report(*why);
-    service.stop();
+    process.stop();
     return kDamagedExitCode;
   }
   std::fprintf(stderr,
                "stoker: stopping; what runs has %d s to finish, a second signal ends it at once\n",
-               service.shutdown_seconds());
-  service.stop();
+               process.shutdown_seconds());
+  process.stop();
   return 0;
 }
 
