@@ -9,9 +9,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <thread>
+
+#include "catalogue/http_post.h"
 
 namespace stoker::catalogue {
 namespace {
@@ -59,6 +62,10 @@ class ScriptedServer {
       std::string head;
       char c = 0;
       while (!head.ends_with("\r\n\r\n") && ::read(peer, &c, 1) == 1) head += c;
+      // Closing with a body unread would take the answer away.
+      const size_t length = head.find("Content-Length: ");
+      const int left = length == std::string::npos ? 0 : std::atoi(head.c_str() + length + 16);
+      for (int i = 0; i < left; ++i) (void)!::read(peer, &c, 1);
       {
         const std::lock_guard lock(mutex_);
         heads_.push_back(head);
@@ -204,6 +211,49 @@ TEST(HttpSource, ReadsNoMoreThanAskedOfAnEndlessBody) {
   const auto text = get(server.url(), "a");
   ASSERT_FALSE(text);
   EXPECT_THAT(text.error().message, HasSubstr("expected at most 1000 bytes, found more"));
+}
+
+TEST(HttpPost, SendsAKeyAndABody) {
+  ScriptedServer server([](const std::string& head) {
+    const bool is_asked = head.starts_with("POST /admin/snapshot HTTP/1.1\r\n");
+    return is_asked ? "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nbusy"
+                    : std::string("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+  });
+  Url place = server.url();
+  place.path = "/";
+  const auto answer = post_json(place.text(), "/admin/snapshot", "secret", "{}", 5s);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->status, 429);
+  EXPECT_EQ(answer->body, "busy");
+  const std::string head = server.heads().front();
+  EXPECT_THAT(head, HasSubstr("Authorization: Bearer secret\r\n"));
+  EXPECT_THAT(head, HasSubstr("Content-Type: application/json\r\n"));
+  EXPECT_THAT(head, HasSubstr("Content-Length: 2\r\n"));
+}
+
+// A redirect would take the key elsewhere.
+TEST(HttpPost, WaitsNoLongerAndFollowsNobody) {
+  ScriptedServer moved([](const std::string&) {
+    return "HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n";
+  });
+  const auto answer = post_json(moved.url().text(), "/a", "k", "{}", 5s);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 307);
+  EXPECT_EQ(moved.heads().size(), 1U);
+  ScriptedServer silent([](const std::string&) { return ""; });
+  const auto none = post_json(silent.url().text(), "/a", "", "{}", 100ms);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kPeerLost);
+  ScriptedServer endless([](const std::string&) {
+    return "HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + std::string(3'000'000, 'a');
+  });
+  const auto huge = post_json(endless.url().text(), "/a", "", "{}", 5s);
+  ASSERT_FALSE(huge);
+  EXPECT_EQ(huge.error().code, ErrorCode::kCorruptData);
+  EXPECT_EQ(post_json("unix:/nowhere", "/a", "", "{}", 5s).error().code, ErrorCode::kPeerLost);
+  EXPECT_EQ(post_json("unix:/" + std::string(200, 'a'), "/a", "", "{}", 5s).error().code,
+            ErrorCode::kPeerLost);
+  EXPECT_EQ(post_json("nonsense", "/a", "", "{}", 5s).error().code, ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

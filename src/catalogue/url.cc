@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kPlainScheme = "http://";
 constexpr std::string_view kTlsScheme = "https://";
+constexpr std::string_view kUnixScheme = "unix:";
 
 Error no_url(const std::string& what) {
   return {ErrorCode::kInvalidArgument, "address: expected " + what, ""};
@@ -83,6 +84,7 @@ std::string Url::authority() const {
 }
 
 std::string Url::text() const {
+  if (!socket.empty()) return std::string(kUnixScheme) + socket + path;
   return std::string(is_tls ? kTlsScheme : kPlainScheme) + authority() + path;
 }
 
@@ -99,6 +101,14 @@ bool is_url(std::string_view text) {
 
 Result<Url> parse_url(std::string_view text) {
   return parse_address(text, false);
+}
+
+Result<Url> parse_server(std::string_view text) {
+  if (!text.starts_with(kUnixScheme)) return parse_url(text);
+  const std::string_view socket = text.substr(kUnixScheme.size());
+  if (socket.empty() || socket.find('\0') != std::string_view::npos)
+    return no_url("a file behind unix:");
+  return Url{false, "localhost", "80", "/", std::string(socket)};
 }
 
 Result<Url> redirected(const Url& from, std::string_view location) {

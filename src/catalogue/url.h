@@ -10,12 +10,13 @@ namespace stoker::catalogue {
 
 constexpr size_t kMaxUrlBytes = 8192;
 
-/// http://host[:port]/path. A plain value.
+/// http://host[:port]/path, or a path at a server's Unix socket. A plain value.
 struct Url {
   bool is_tls = false;
-  std::string host;  ///< a name or address, without brackets
-  std::string port;  ///< digits
-  std::string path;  ///< "/" and more; of a redirect with its query
+  std::string host;         ///< a name or address, without brackets
+  std::string port;         ///< digits
+  std::string path;         ///< "/" and more; of a redirect with its query
+  std::string socket = {};  ///< a file, in the place of host and port; "": none
 
   /// What stands in the Host header.
   std::string authority() const;
@@ -31,6 +32,9 @@ bool is_url(std::string_view text);
 
 /// Reads an address without user, query and fragment. Errors: kInvalidArgument.
 Result<Url> parse_url(std::string_view text);
+
+/// The same, or unix:PATH. Errors: kInvalidArgument.
+Result<Url> parse_server(std::string_view text);
 
 /// Where a server sends one that asked `from`: another path there, or an address. Errors:
 /// kCorruptData for what is none, kUnsupported where it leads away from TLS, or without it to

@@ -44,6 +44,19 @@ TEST(Url, RefusesWhatIsNone) {
   EXPECT_FALSE(parse_url("http://a/" + std::string(kMaxUrlBytes, 'a')));
 }
 
+TEST(Url, OfAServerMayBeASocket) {
+  const auto socket = parse_server("unix:/run/a b/stoker.sock");
+  ASSERT_TRUE(socket);
+  EXPECT_EQ(socket->socket, "/run/a b/stoker.sock");
+  EXPECT_EQ(socket->at("admin").text(), "unix:/run/a b/stoker.sock/admin");
+  EXPECT_EQ(socket->authority(), "localhost");
+  EXPECT_EQ(parse_server("http://a:81")->text(), "http://a:81/");
+  for (const std::string& text :
+       {std::string("unix:"), std::string("unix:a\0b", 8), std::string("a")})
+    EXPECT_EQ(parse_server(text).error().code, ErrorCode::kInvalidArgument) << text;
+  EXPECT_FALSE(parse_url("unix:/run/stoker.sock"));
+}
+
 TEST(Url, IsRedirectedToTlsOrWithinItsHost) {
   const Url plain = *parse_url("http://a/x");
   const Url tls = *parse_url("https://a/x");
