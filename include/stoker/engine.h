@@ -19,6 +19,7 @@
 #include "stoker/log.h"
 #include "stoker/request.h"
 #include "stoker/result.h"
+#include "stoker/snapshot_info.h"
 #include "stoker/speculation.h"
 #include "stoker/stats.h"
 
@@ -213,6 +214,19 @@ class Engine {
   /// used first.
   virtual Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t /*max*/) {
     return keeps_no_prefix();
+  }
+
+  /// Saves it as a snapshot of the store that its weights are in, for bring_up()
+  /// (stoker/snapshot.h): what it was loaded from, read whole once more; the plans of this machine;
+  /// a canary, whose prompts run beside other requests; and cached prefixes where they are asked
+  /// for. Waits for all of that; any thread, others go on. Errors: kUnsupported without weights in
+  /// a store, or where prefixes are asked for without a prefix cache; kInvalidArgument with field
+  /// "name" or "prefixes"; kOverloaded while another process collects; kInternal with field
+  /// "canary" where two runs differ; kCorruptData, kNotFound, kIo and kResourceExhausted of the
+  /// store; those of submit; kDeadlineExceeded; kCancelled.
+  virtual Result<SavedSnapshot> save_snapshot(const SaveSnapshot& /*what*/) {
+    return Error{ErrorCode::kUnsupported, "expected an engine with weights in a store, found none",
+                 ""};
   }
 
   /// Refuses new requests (kResourceExhausted) until wake_up(), and gives memory back as soon as

@@ -12,30 +12,9 @@
 
 #include "stoker/engine.h"
 #include "stoker/result.h"
+#include "stoker/snapshot_info.h"
 
 namespace stoker {
-
-/// An object of a snapshot.
-struct SnapshotPart {
-  std::string name;    ///< "weights", "tables", "tokenizer", ...
-  std::string object;  ///< its file in objects/ of the store
-  int64_t num_bytes = 0;
-};
-
-/// What a manifest says, for people. A plain value.
-struct SnapshotInfo {
-  std::string id;          ///< 32 hexadecimal digits
-  std::string model_name;  ///< as which it is served
-  std::string created;     ///< "2026-01-31T12:00:00Z"
-  std::string tool;        ///< which program made it
-  std::string model_digest;
-  std::string numeric_mode;
-  std::string host_isa;  ///< what a processor must have, "x86-avx2"
-  std::string host_cpu;  ///< where it was made
-  int64_t num_bytes = 0;
-  bool is_signed = false;
-  std::vector<SnapshotPart> parts;
-};
 
 /// Where snapshots are, and how they are handled. Of the engine's options count those that change
 /// numbers, threads, log and progress, and weights.store.
@@ -53,6 +32,14 @@ struct SnapshotOptions {
 /// Packs a model into the store, or finds it there; with the plans of this machine, and a canary.
 /// Errors: as Engine::open; of the store kNotFound, kIo, kResourceExhausted, kCorruptData.
 Result<SnapshotInfo> create_snapshot(const std::string& model, const SnapshotOptions& options);
+
+/// Has a server save its engine, and waits: as Engine::save_snapshot there, in its store. `server`:
+/// http://HOST[:PORT], https://..., or unix:PATH; `admin_key`: the secret of an administrator. Of
+/// `what`, canary_limit and is_cancelled are not sent. Errors: those that it tells;
+/// kInvalidArgument for an address that is none, and where the key is not taken; kPeerLost where it
+/// cannot be reached or ends; kIo for what is no answer of such a server.
+Result<SavedSnapshot> save_snapshot_of(const std::string& server, const std::string& admin_key,
+                                       const SaveSnapshot& what);
 
 /// A snapshot of the store, and whether an engine can be brought up from it here.
 struct SnapshotCandidate {

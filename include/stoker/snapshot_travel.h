@@ -42,14 +42,15 @@ Result<SnapshotDiff> diff_snapshots(const std::string& a, const std::string& b,
 
 /// Writes a snapshot with its objects to a file, which is there once it is whole, or to standard
 /// output ("-"). Each byte is held against its digest before. Errors: kNotFound, kInvalidArgument,
-/// kOverloaded while it is removed, kCorruptData, kResourceExhausted, kIo.
+/// kUnsupported with cached prefixes in it, which stay on their host, kOverloaded while it is
+/// removed, kCorruptData, kResourceExhausted, kIo.
 Result<SnapshotInfo> export_snapshot(const std::string& id, const std::string& file,
                                      const SnapshotOptions& options);
 
 /// Puts into the store what export_snapshot wrote, from a file or standard input ("-"). Nothing is
 /// seen of it before all of it was good. Errors: kNotFound, kCorruptData with the place in the
-/// stream, kUnsupported for another version, kResourceExhausted, kOverloaded while the store is
-/// collected, kIo.
+/// stream, kUnsupported for another version or cached prefixes, kResourceExhausted, kOverloaded
+/// while the store is collected, kIo.
 Result<SnapshotInfo> import_snapshot(const std::string& file, const SnapshotOptions& options);
 
 /// Puts a snapshot into a catalogue, a folder that is made where nothing is, and lists it in its
@@ -62,8 +63,8 @@ Result<SnapshotInfo> push_snapshot(const std::string& id, const std::string& tar
 /// beginning of an id, at least 4 digits, or the name of a model; then the newest that fits this
 /// host and these options. What the store lacks travels, and goes on where it was. Errors:
 /// kNotFound where nothing fits, with a reason for each; kPeerLost where a server cannot be
-/// reached; kCorruptData for what is not as it must be; kUnsupported; kResourceExhausted,
-/// kOverloaded, kIo.
+/// reached; kCorruptData for what is not as it must be; kUnsupported, also for one with cached
+/// prefixes; kResourceExhausted, kOverloaded, kIo.
 Result<SnapshotInfo> pull_snapshot(const std::string& name, const std::string& source,
                                    const SnapshotOptions& options);
 

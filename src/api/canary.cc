@@ -73,12 +73,21 @@ Result<Answer> read_answer(Stream& stream, std::chrono::steady_clock::time_point
     }
     if (!event->finish) continue;
     if (event->finish->error) return *event->finish->error;
+    if (event->finish->reason == FinishReason::kCancelled)
+      return Error{ErrorCode::kCancelled, "canary: its prompt was cancelled", ""};
     answer.digest = hasher.digest();
     return answer;
   }
 }
 
-// Requests over an engine that has no others.
+// That no other run of this process or another has.
+std::string fresh_salt() {
+  std::random_device device;
+  std::string salt = "canary";
+  for (int i = 0; i < 4; ++i) salt += " " + std::to_string(device());
+  return salt;
+}
+
 class CanaryRun {
  public:
   CanaryRun(Engine& engine, milliseconds limit)
@@ -86,7 +95,7 @@ class CanaryRun {
 
   // Each submission reads no prefix that another one cached.
   Result<std::unique_ptr<Stream>> begin(const CanaryPrompt& prompt, bool speculate) {
-    const std::string salt = "canary " + std::to_string(num_runs_++);
+    const std::string salt = salt_ + " " + std::to_string(num_runs_++);
     return engine_.submit(canary_request(prompt.ids, speculate, salt));
   }
 
@@ -99,7 +108,8 @@ class CanaryRun {
 
  private:
   Engine& engine_;
-  std::chrono::steady_clock::time_point end_;
+  const std::chrono::steady_clock::time_point end_;
+  const std::string salt_ = fresh_salt();
   int num_runs_ = 0;
 };
 
@@ -227,7 +237,6 @@ Result<void> check_canary(Engine& engine, const Canary& canary, milliseconds lim
     const char* const name = i % 2 == 1 ? "in a batch, with drafts" : "in a batch, without drafts";
     if (auto same = compare(canary.prompts[i / 2], *found, name); !same) return same;
   }
-  engine.reset_prefix_cache();
   return {};
 }
 

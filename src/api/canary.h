@@ -36,12 +36,13 @@ struct Canary {
 };
 
 /// Prompts for a model, with the answers that this engine gives each alone. One is longer than
-/// `window` tokens, if the context has the room. The engine has no other requests. Errors: those of
-/// the engine, kDeadlineExceeded after `limit`.
+/// `window` tokens, if the context has the room. Here as below each run has a salt of its own: it
+/// reads no cached prefix and leaves none that others could; and others may ask meanwhile. Errors:
+/// those of the engine, kDeadlineExceeded after `limit`, kCancelled where it cancelled a prompt.
 Result<Canary> make_canary(Engine& engine, int32_t window, std::chrono::milliseconds limit);
 
-/// Runs the first prompt alone, without drafts, then all at once, with drafts and without. Forgets
-/// cached prefixes. Error: kInternal with field "canary" for the first difference; as make_canary.
+/// Runs the first prompt alone, without drafts, then all at once, with drafts and without. Error:
+/// kInternal with field "canary" for the first difference; as make_canary.
 Result<void> check_canary(Engine& engine, const Canary& canary, std::chrono::milliseconds limit);
 
 /// JSON; and back. Error: kCorruptData for what is not what canary_text wrote, or has ids outside

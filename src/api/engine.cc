@@ -18,6 +18,7 @@
 #include "api/profile_json.h"
 #include "api/receipt.h"
 #include "api/resolve.h"
+#include "api/snapshot_save.h"
 #include "api/structure.h"
 #include "api/text_stream.h"
 #include "base/machine.h"
@@ -183,6 +184,7 @@ class LocalEngine final : public Engine {
       access_ = Access::kOpen;
       return quiet;
     }
+    const std::lock_guard no_longer_saving(files_);  // it gives up
     verify_.reset();
     return model_->let_go();
   }
@@ -197,6 +199,7 @@ class LocalEngine final : public Engine {
     access_ = Access::kResuming;
     loop_->reopen();
     auto same = canary.empty() ? Result<void>() : ask(canary, options);
+    loop_->reset_prefix_cache();  // of what only the canary asked
     if (!same) {
       access_ = Access::kQuiesced;
       (void)loop_->quiesce(std::chrono::milliseconds(0));
@@ -235,6 +238,17 @@ class LocalEngine final : public Engine {
 
   Result<std::vector<std::vector<int32_t>>> cached_prefixes(size_t max) override {
     return loop_->cached_prefixes(max);
+  }
+
+  Result<SavedSnapshot> save_snapshot(const SaveSnapshot& what) override {
+    const std::lock_guard saving(files_);
+    if (auto open = check_open(); !open) return std::move(open).error();
+    TRY_ASSIGN(const int num_threads, threads_to_use(num_threads_));
+    SaveSnapshot how = what;
+    how.is_cancelled = [this, &what] {
+      return access_ != Access::kOpen || (what.is_cancelled && what.is_cancelled());
+    };
+    return save_running(*this, *model_, num_threads, how);
   }
 
   Result<void> start_profile() override {
@@ -297,6 +311,7 @@ class LocalEngine final : public Engine {
   const int num_threads_;
   std::atomic<Access> access_{Access::kOpen};
   std::atomic<std::thread::id> resumer_{};
+  std::mutex files_;  // held while a snapshot is made: the store and what is mapped stay
   const LogSink log_;
   const std::function<void(const Error&)> on_stop_;
   std::optional<snapshot::BackgroundVerify> verify_;  // last: it uses the others

@@ -94,6 +94,7 @@ Result<std::shared_ptr<LoadedModel>> LoadedModel::of_snapshot(MappedModel parts,
   loaded->origin_ = SnapshotOrigin{manifest.id(), require_signature};
   loaded->stored_.emplace(std::move(parts.weights));
   loaded->fingerprint_ = manifest.model_fingerprint;
+  loaded->manifest_ = manifest;
   if (auto ready = loaded->prepare(options); !ready) return std::move(ready).error();
   loaded->describe(manifest.model_name,
                    loaded->stored_->store->dir() + "/snapshots/" + manifest.id().hex());

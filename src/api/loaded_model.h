@@ -83,6 +83,8 @@ class LoadedModel {
   /// snapshot; "" where it is from a checkpoint. Errors: those of Engine::resume; it is then as
   /// after let_go().
   Result<std::string> map_again(const MapAgain& how);
+  /// Of the snapshot that it came from; null: from a checkpoint.
+  const snapshot::Manifest* manifest() const { return manifest_ ? &*manifest_ : nullptr; }
   const Tokenizer* tokenizer() const {
     return tokenizer_ ? &*tokenizer_ : nullptr;
   }  ///< null: ids only
@@ -111,7 +113,8 @@ class LoadedModel {
   void describe(const std::string& name, const std::string& path);
 
   ModelInfo info_;
-  std::optional<ReservedMemory> packed_memory_;  // these three of a snapshot
+  std::optional<snapshot::Manifest> manifest_;  // these four of a snapshot
+  std::optional<ReservedMemory> packed_memory_;
   std::optional<snapshot::UseLock> lock_;
   std::optional<SnapshotOrigin> origin_;
   Checkpoint checkpoint_;

@@ -43,6 +43,7 @@ Result<void> check_listed(const Listed& listed, const SnapshotOptions& options) 
 // Why an engine of these options could not come up from it; "" if it could.
 std::string why_not_listed(const Result<Listed>& listed, const SnapshotOptions& options) {
   if (!listed) return listed.error().message;
+  if (auto can = snapshot::check_can_travel(listed->manifest); !can) return can.error().message;
   if (std::string why = misfit(listed->manifest, options.engine); !why.empty()) return why;
   const auto checked = check_listed(*listed, options);
   return checked ? "" : checked.error().message;
@@ -114,6 +115,7 @@ Result<SnapshotInfo> push_snapshot(const std::string& id, const std::string& tar
   }
   TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
   TRY_ASSIGN(const HeldSnapshot held, hold_snapshot(store, id));
+  if (auto can = snapshot::check_can_travel(held.manifest); !can) return std::move(can).error();
   if (auto made = catalogue::make_catalogue(target); !made) return std::move(made).error();
   TRY_ASSIGN(const Store to, Store::open(target));
   TRY_ASSIGN(const auto changes,

@@ -79,6 +79,14 @@ SortedTensors sorted_tensors(const Checkpoint& checkpoint, const ModelWeights& p
   return sorted;
 }
 
+bool is_cancelled(const StoreWork& work) {
+  return work.is_cancelled && work.is_cancelled();
+}
+
+Error gave_up() {
+  return {ErrorCode::kCancelled, "the snapshot was given up", ""};
+}
+
 // Puts parts where no object of their key is there yet.
 class PartsMaker {
  public:
@@ -102,19 +110,14 @@ class PartsMaker {
     const auto lock = store_.lock(kind, key, wait_of(work_.progress));
     if (!lock) return lock.error();
     const snapshot::Found found = store_.find(kind, key);
-    if (found.section && is_good(*found.section)) {
-      sections_.push_back(*found.section);
-      return {};
+    if (found.section) {  // believed after all of it was read, as a snapshot must be
+      auto good = verify_section(store_, *found.section, work_);
+      if (good) sections_.push_back(*found.section);
+      if (good || good.error().code == ErrorCode::kCancelled) return good;
     }
     TRY_ASSIGN(Section made, make());
     sections_.push_back(std::move(made));
     return {};
-  }
-
-  // What is there is believed after all of it was read, as a snapshot must be.
-  bool is_good(const Section& section) const {
-    const auto object = store_.map(section);
-    return object && object->verify(work_.num_threads);
   }
 
   Result<Section> put_image(const char* kind, const Digest& key,
@@ -139,6 +142,7 @@ class PartsMaker {
   Result<void> write(const snapshot::ObjectWriter& writer, int64_t at, const TensorView& view,
                      int64_t total) const {
     for (int64_t done = 0; done < view.size_bytes; done += snapshot::kChunkBytes) {
+      if (is_cancelled(work_)) return gave_up();
       const int64_t size = std::min(snapshot::kChunkBytes, view.size_bytes - done);
       auto written = writer.write(at + done, Bytes(view.data + done, static_cast<size_t>(size)));
       if (!written) return written;
@@ -251,6 +255,16 @@ Result<std::vector<Section>> put_model_parts(const Store& store, const Checkpoin
   }
   if (!added) return std::move(added).error();
   return maker.take();
+}
+
+Result<void> verify_section(const Store& store, const Section& section, const StoreWork& work) {
+  TRY_ASSIGN(const Object object, store.map(section));
+  if (!work.is_cancelled) return object.verify(work.num_threads);
+  for (int64_t chunk_idx = 0; chunk_idx < object.num_chunks(); ++chunk_idx) {
+    if (work.is_cancelled()) return gave_up();
+    if (!object.chunk_is_good(chunk_idx)) return object.chunk_error(chunk_idx);
+  }
+  return {};
 }
 
 Result<std::optional<std::string>> text_part(const Store& store, const Manifest& manifest,

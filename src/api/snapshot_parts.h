@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/stored_weights.h"
@@ -26,6 +27,7 @@ inline constexpr const char* kGenerationPart = "generation";  ///< not of every 
 inline constexpr const char* kTokenizerPart = "tokenizer";    ///< not of every model
 inline constexpr const char* kPlansPart = "plans";            ///< may be missing
 inline constexpr const char* kCanaryPart = "canary";
+inline constexpr std::string_view kPrefixPart = snapshot::kPrivateKind;  ///< may be missing
 
 /// Puts into the store what of a checkpoint is beside its packed weights, or finds it there.
 /// `packed` are its weights with those in the store. Sections in no order. Errors: kIo,
@@ -35,6 +37,12 @@ Result<std::vector<snapshot::Section>> put_model_parts(const snapshot::Store& st
                                                        const ModelWeights& packed,
                                                        const snapshot::Digest& fingerprint,
                                                        const StoreWork& work);
+
+/// Reads every byte of an object: with work.num_threads threads, or where it can be cancelled with
+/// the caller's alone, beside which others compute. Errors: those of Store::map; kCorruptData with
+/// object, chunk and offset; kCancelled.
+Result<void> verify_section(const snapshot::Store& store, const snapshot::Section& section,
+                            const StoreWork& work);
 
 /// A model of a snapshot, mapped. Movable.
 struct MappedModel {

@@ -134,6 +134,7 @@ Result<SnapshotInfo> export_snapshot(const std::string& id, const std::string& f
   TRY_ASSIGN(const Store store, open_store(options.engine.weights.store));
   TRY_ASSIGN(const HeldSnapshot held, hold_snapshot(store, id));
   const Manifest& manifest = held.manifest;
+  if (auto can = snapshot::check_can_travel(manifest); !can) return std::move(can).error();
   TRY_ASSIGN(ExportFile out, ExportFile::create(file));
   auto written = catalogue::write_stream(
       store, manifest, held.signature, [&out](Bytes bytes) { return out.write(bytes); },

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/canary.h"
+#include "api/kept_prefixes.h"
 #include "api/loaded_model.h"
 #include "api/snapshot_parts.h"
 #include "api/snapshots.h"
@@ -30,6 +31,12 @@ class Stages {
     const StageClock::time_point now = StageClock::now();
     add(name, std::chrono::duration<double>(now - begin_).count() - elsewhere, 0);
     begin_ = now;
+  }
+  // Ends a stage that handled so many bytes.
+  void end(const char* name, int64_t num_bytes, const std::string& how) {
+    end(name);
+    stages_.back().num_bytes = num_bytes;
+    stages_.back().how = how;
   }
   void add(const char* name, double seconds, int64_t num_bytes, std::string how = {}) {
     stages_.push_back({name, seconds, num_bytes, std::move(how)});
@@ -118,7 +125,26 @@ class Bringer {
 Result<void> ask_canary(Engine& engine, const std::string& text, const SnapshotOptions& options) {
   if (options.engine.progress) options.engine.progress({"asking the canary"});
   TRY_ASSIGN(const Canary canary, parse_canary(text, engine.model().vocab_size));
-  return check_canary(engine, canary, options.canary_limit);
+  auto same = check_canary(engine, canary, options.canary_limit);
+  engine.reset_prefix_cache();  // of what only the canary asked
+  return same;
+}
+
+// Fills the prefix cache with what was saved of one.
+void bring_prefixes(Engine& engine, const Store& store, const snapshot::Section& section,
+                    const LoadOptions& load, Stages& stages) {
+  const LoadedPrefixes done = load_prefixes(engine, store, section, load.num_threads);
+  stages.end(
+      "prefixes", section.bytes,
+      std::to_string(done.num_loaded) + " with " + std::to_string(done.num_tokens) + " tokens");
+  if (!load.log) return;
+  const std::string counts = "event=prefixes loaded=" + std::to_string(done.num_loaded) +
+                             " tokens=" + std::to_string(done.num_tokens);
+  if (done.why.empty()) return load.log(LogLevel::kInfo, counts);
+  load.log(LogLevel::kWarning,
+           counts + " dropped=" +
+               (done.num_dropped > 0 ? std::to_string(done.num_dropped) : std::string("all")) +
+               " reason=\"" + done.why + "\"");
 }
 
 // An engine from a chosen snapshot.
@@ -143,18 +169,21 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
                        }));
   stages.end("map", bringer.seconds());
   bringer.tell(stages);
-  TRY_ASSIGN(auto loaded, LoadedModel::of_snapshot(std::move(parts), manifest, std::move(lock),
-                                                   options.require_signature, load));
+  TRY_ASSIGN(const auto loaded,
+             LoadedModel::of_snapshot(std::move(parts), manifest, std::move(lock),
+                                      options.require_signature, load));
   if (loaded->info().digest != manifest.model_digest.hex()) {
     return Error{ErrorCode::kCorruptData,
                  "model.digest: expected " + manifest.model_digest.hex() + ", found " +
                      loaded->info().digest,
                  ""};
   }
-  TRY_ASSIGN(std::unique_ptr<Engine> engine, start_engine(std::move(loaded), options.engine));
+  TRY_ASSIGN(std::unique_ptr<Engine> engine, start_engine(loaded, options.engine));
   stages.end("plans");
   if (auto same = ask_canary(*engine, *canary, options); !same) return std::move(same).error();
   stages.end("canary");
+  if (const snapshot::Section* const prefixes = manifest.find(kPrefixPart))
+    bring_prefixes(*engine, *loaded->stored()->store, *prefixes, load, stages);
   return BroughtUp{std::move(engine), chosen.told.info, {}};
 }
 

@@ -21,6 +21,9 @@ using snapshot::Manifest;
 using snapshot::Snapshots;
 using snapshot::Store;
 
+// Without them an engine comes up all the same.
+constexpr std::string_view kMayBeMissing[] = {kPlansPart, kPrefixPart};
+
 // What a name means, beside the beginning of an id.
 struct Wanted {
   std::string name;
@@ -107,7 +110,7 @@ class Finder {
     }
     if (std::string why = misfit(m, options_); !why.empty())
       return Error{ErrorCode::kNotFound, why, ""};
-    if (auto missing = snapshots_.missing_part(m, kPlansPart)) return std::move(missing->why);
+    if (auto missing = snapshots_.missing_part(m, kMayBeMissing)) return std::move(missing->why);
     const int64_t usable = usable_memory_bytes();
     if (memory_need(m) <= usable) return std::nullopt;
     return Error{
@@ -135,8 +138,7 @@ auto rank_of(const Candidate& candidate) {
 
 }  // namespace
 
-std::vector<snapshot::ManifestFlag> manifest_flags(const EngineOptions& options) {
-  const bool is_compact = options.bounded_replay == BoundedReplay::kCompact;
+std::vector<snapshot::ManifestFlag> manifest_flags(bool is_compact) {
   return {{"bounded_replay", is_compact ? "compact" : "exact"}};
 }
 
@@ -145,7 +147,7 @@ std::string misfit(const Manifest& m, const EngineOptions& options) {
     return expected_found("layout of packed weights", std::to_string(kPackedVersion),
                           std::to_string(m.engine_layout));
   }
-  const auto flags = manifest_flags(options);
+  const auto flags = manifest_flags(options.bounded_replay == BoundedReplay::kCompact);
   if (m.flags != flags) return expected_found("options", flags_text(flags), flags_text(m.flags));
   if (m.engine_numeric != numeric_mode_of(options))
     return expected_found("numeric mode", numeric_mode_of(options), m.engine_numeric);

@@ -13,8 +13,8 @@ namespace stoker {
 /// The class of instructions that packed weights need.
 inline constexpr const char* kHostIsa = "x86-avx2";
 
-/// What is recorded of the options that change numbers.
-std::vector<snapshot::ManifestFlag> manifest_flags(const EngineOptions& options);
+/// What is recorded of the options that change numbers. `is_compact`: BoundedReplay::kCompact.
+std::vector<snapshot::ManifestFlag> manifest_flags(bool is_compact);
 
 /// Why an engine of this build, this host and these options cannot be the one that was saved; ""
 /// if it can. Objects and memory are not looked at.

@@ -34,8 +34,9 @@ std::string attached_line(const snapshot::Section& section, const snapshot::Atta
 struct StoreWork {
   Verify verify = Verify::kBackground;
   int num_threads = 1;
-  LogSink log;            ///< may be null
-  ProgressSink progress;  ///< may be null
+  LogSink log;                              ///< may be null
+  ProgressSink progress;                    ///< may be null
+  std::function<bool()> is_cancelled = {};  ///< asked by snapshot_parts.h; true: kCancelled
 };
 
 /// Tells a sink, which may be null, why one waits, and goes on to wait.

@@ -188,6 +188,8 @@ Result<bool> StreamReader::next_object() {
   if (!section) return damaged("head of an object: " + section.error().message);
   if (!sections_.empty() && section->kind <= sections_.back().kind)
     return damaged("expected objects by kind, each once");
+  if (auto checked = snapshot::check_can_travel(*section); !checked)
+    return std::move(checked).error();
   if (table_size(*section) + section->bytes > num_bytes_ - num_read_) {
     return damaged(section->object() + ": expected at most the " + std::to_string(num_bytes_) +
                    " bytes of the stream's head");

@@ -24,8 +24,8 @@ struct StreamEnd {
 
 /// Takes a stream apart, one object after the other, each chunk by chunk. Borrows its source. Used
 /// by one thread. Errors of all: those of the source; kCorruptData with the place in the stream for
-/// what is cut, changed or not allowed; kUnsupported for another version. Nothing can be read after
-/// an error.
+/// what is cut, changed or not allowed; kUnsupported for another version, or an object that may not
+/// travel. Nothing can be read after an error.
 class StreamReader {
  public:
   /// Reads the head.

@@ -167,6 +167,7 @@ int64_t missing_bytes(const Store& store, const Manifest& manifest) {
 
 Result<void> fetch_snapshot(const Store& store, Source& source, const Listed& listed,
                             const TransferSinks& sinks) {
+  if (auto checked = snapshot::check_can_travel(listed.manifest); !checked) return checked;
   Fetcher fetcher(store, source, missing_bytes(store, listed.manifest), sinks);
   for (const Section& section : listed.manifest.sections) {
     if (auto fetched = fetcher.fetch(section); !fetched) return fetched;

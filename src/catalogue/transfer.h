@@ -31,9 +31,10 @@ struct TransferSinks {
 /// Of a snapshot's objects, the bytes that a store lacks.
 int64_t missing_bytes(const snapshot::Store& store, const snapshot::Manifest& manifest);
 
-/// Brings a snapshot into a store: objects that are not there, then the manifest. A connection that
-/// is lost is made again as long as bytes come. What arrived stays for the next time. The caller
-/// holds the lock on changes. Errors: those of Source::open, Arrival, Snapshots::publish.
+/// Brings a snapshot that may travel into a store: objects that are not there, then the manifest. A
+/// connection that is lost is made again as long as bytes come. What arrived stays for the next
+/// time. The caller holds the lock on changes. Errors: those of Source::open, Arrival,
+/// check_can_travel and Snapshots::publish.
 Result<void> fetch_snapshot(const snapshot::Store& store, Source& source, const Listed& listed,
                             const TransferSinks& sinks);
 

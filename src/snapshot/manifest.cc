@@ -235,6 +235,22 @@ Result<void> check_manifest(const Manifest& manifest) {
   return {};
 }
 
+Result<void> check_can_travel(const Section& section) {
+  if (section.kind != kPrivateKind) return {};
+  return Error{ErrorCode::kUnsupported,
+               "expected a snapshot without cached prefixes, which hold what users wrote and stay "
+               "on their host; found a section " +
+                   section.kind + ": make one without them",
+               ""};
+}
+
+Result<void> check_can_travel(const Manifest& manifest) {
+  for (const Section& section : manifest.sections) {
+    if (auto checked = check_can_travel(section); !checked) return checked;
+  }
+  return {};
+}
+
 std::string manifest_text(const Manifest& manifest) {
   std::string text = "format=" + std::string(kManifestFormat);
   text += "\nid=" + manifest.id().hex();

@@ -16,6 +16,8 @@ namespace stoker::snapshot {
 constexpr size_t kMaxManifestBytes = size_t{1} << 20;
 constexpr size_t kMaxSections = 256;
 constexpr size_t kMaxFlags = 64;
+/// The kind of the section that holds what users wrote: it never leaves the store.
+inline constexpr std::string_view kPrivateKind = "prefix";
 /// Of names, processors and other texts for people.
 constexpr size_t kMaxManifestValueBytes = 256;
 
@@ -62,6 +64,11 @@ struct Manifest {
 
 /// Whether counts, texts and order are within their limits. Error: kInvalidArgument with the field.
 Result<void> check_manifest(const Manifest& manifest);
+
+/// Whether all that it names may go to another store. Error: kUnsupported for a private section.
+Result<void> check_can_travel(const Manifest& manifest);
+/// Of a section alone.
+Result<void> check_can_travel(const Section& section);
 
 /// The text of a manifest that check_manifest takes.
 std::string manifest_text(const Manifest& manifest);

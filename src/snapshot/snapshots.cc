@@ -78,10 +78,10 @@ Result<Manifest> Snapshots::read(const Digest& id) const {
                path + ": expected the snapshot of its name, found " + manifest->id().hex(), ""};
 }
 
-std::optional<MissingPart> Snapshots::missing_part(const Manifest& manifest,
-                                                   std::string_view but_for) const {
+std::optional<MissingPart> Snapshots::missing_part(
+    const Manifest& manifest, std::span<const std::string_view> but_for) const {
   for (const Section& section : manifest.sections) {
-    if (section.kind == but_for) continue;
+    if (std::ranges::find(but_for, section.kind) != but_for.end()) continue;
     if (const auto object = store_->map(section); !object)
       return MissingPart{section, object.error()};
   }

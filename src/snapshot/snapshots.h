@@ -1,7 +1,9 @@
 // The snapshots of a store: a snapshot is there if and only if its manifest is.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "snapshot/manifest.h"
@@ -36,9 +38,9 @@ class Snapshots {
   Result<std::string> text(const Digest& id) const;
 
   /// The first section whose object is not there with the right size and chunk table; none if all
-  /// are. Those of kind `but_for` are not looked at.
+  /// are. Those of the kinds `but_for` are not looked at.
   std::optional<MissingPart> missing_part(const Manifest& manifest,
-                                          std::string_view but_for = {}) const;
+                                          std::span<const std::string_view> but_for = {}) const;
 
   /// Held by whoever makes or removes objects for snapshots: kShared by those that make, kAlone by
   /// the one that collects. Errors: as UseLock::take; kIo on a store that cannot be written.
