@@ -14,6 +14,7 @@
 #include "server/plain_routes.h"
 #include "server/prepare.h"
 #include "server/routes.h"
+#include "server/snapshot_route.h"
 #include "server/storage_exchange.h"
 #include "server/wake.h"
 
@@ -34,6 +35,7 @@ std::chrono::steady_clock::time_point after(std::chrono::milliseconds limit) {
 std::optional<size_t> max_body_bytes_of(Target target, const ServerOptions& options) {
   if (target == Target::kFiles) return options.max_batch_file_bytes;
   if (target == Target::kAbortRequests) return kMaxAbortBytes;
+  if (target == Target::kSnapshot) return kMaxSnapshotBodyBytes;
   return std::nullopt;
 }
 
@@ -103,6 +105,11 @@ void Connection::guard(const Work& work) {
 // The storage thread has done its job.
 void Connection::on_stored() {
   guard([this] { on_storage(); });
+}
+
+// The thread of snapshots has done its job.
+void Connection::on_saved(const Result<SavedSnapshot>& saved) {
+  guard([&] { answer_saved(saved); });
 }
 
 // ---- Reading
@@ -222,6 +229,7 @@ void Connection::dispatch() {
   if (request.method == "OPTIONS") return respond(204, "");
   if (service_of(target_of(request.path)) == Service::kEngine) return start_answer();
   if (storage_) return start_storage_answer();
+  if (target_of(request.path) == Target::kSnapshot) return start_saving();
   const PlainAnswer answer = answer_plainly(context_, request);
   if (answer.error) return respond_error(*answer.error);
   respond(answer.status, answer.body, answer.content_type, answer.retry_after_s);

@@ -98,6 +98,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send_piece();
   void pump_content();
 
+  // Snapshots of the engine.
+  void start_saving();
+  void on_saved(const Result<SavedSnapshot>& saved);
+  void answer_saved(const Result<SavedSnapshot>& saved);
+
   // Writing and closing.
   void flush();
   BoostError write_some();

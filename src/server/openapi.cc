@@ -85,6 +85,7 @@ const std::vector<Operation>& operations() {
       {Target::kPause, "post", "New requests are refused from now on", nullptr, false},
       {Target::kResume, "post", "New requests are taken again", nullptr, false},
       {Target::kAbortRequests, "post", "Ends requests by their ids", kJson, false, "AbortRequest"},
+      {Target::kSnapshot, "post", "Saves the engine as a snapshot", kJson, true, "SnapshotRequest"},
       {Target::kIsPaused, "get", "Whether the server is paused", kJson, false},
       {Target::kSleep,
        "post",
@@ -199,13 +200,14 @@ std::vector<int> failures_of(const RouteRow& row, const Operation& operation, bo
   };
   const bool is_engine = row.service == Service::kEngine;
   const bool is_storage = row.service == Service::kStorage;
+  const bool is_snapshot = row.target == Target::kSnapshot;
   add_if(has_key, {401});
-  add_if(is_engine || is_storage || row.path.ends_with("{id}"), {404});
+  add_if(is_engine || is_storage || is_snapshot || row.path.ends_with("{id}"), {404});
   add_if(operation.method == "post", {413});
   add_if(operation.body != nullptr, {415});
-  add_if(is_engine || is_storage, {429, 500});
+  add_if(is_engine || is_storage || is_snapshot, {429, 500});
   add_if(operation.needs_engine || is_storage, {503});
-  add_if(is_engine, {504});
+  add_if(is_engine || is_snapshot, {504});
   std::sort(out.begin(), out.end());
   return out;
 }

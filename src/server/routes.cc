@@ -65,6 +65,8 @@ constexpr RouteRow kRoutes[] = {
     {"/resume", Target::kResume, Method::kPost, Access::kAdmins},
     {"/abort_requests", Target::kAbortRequests, Method::kPost, Access::kAdmins, Service::kPlain,
      kJsonType},
+    {"/admin/snapshot", Target::kSnapshot, Method::kPost, Access::kAdmins, Service::kPlain,
+     kJsonType},
     {"/is_paused", Target::kIsPaused, Method::kGet, Access::kAdmins},
     {"/sleep", Target::kSleep, Method::kPost, Access::kAdmins},
     {"/wake_up", Target::kWakeUp, Method::kPost, Access::kAdmins},

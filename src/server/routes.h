@@ -59,6 +59,7 @@ enum class Target {
   kStartProfile,
   kStopProfile,
   kAbortRequests,
+  kSnapshot,
 };
 
 /// What answers a target.

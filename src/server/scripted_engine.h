@@ -46,6 +46,7 @@ Script hello(const Request& request);
 class ScriptedEngine : public Engine {
  public:
   using Writer = std::function<Script(const Request&)>;
+  using Saver = std::function<Result<SavedSnapshot>(const SaveSnapshot&)>;
 
   /// `writer` is called by submit, one call at a time.
   explicit ScriptedEngine(Writer writer);
@@ -68,9 +69,14 @@ class ScriptedEngine : public Engine {
   Result<void> start_profile() override;
   /// Of "{}".
   Result<std::function<std::string()>> stop_profile() override;
+  /// As set_saver() says; without, refused.
+  Result<SavedSnapshot> save_snapshot(const SaveSnapshot& what) override {
+    return saver_ ? saver_(what) : Engine::save_snapshot(what);
+  }
   bool healthy() const override;
   void drain(std::chrono::milliseconds limit) override;
 
+  void set_saver(Saver saver) { saver_ = std::move(saver); }  ///< before the first request
   void set_healthy(bool healthy);
   void set_stats(EngineStats stats);
   std::vector<Request> requests() const;  ///< all that were accepted
@@ -95,6 +101,7 @@ class ScriptedEngine : public Engine {
 
   ModelInfo model_;
   Writer writer_;
+  Saver saver_;
   std::shared_ptr<Shared> shared_;
   std::jthread thread_;
 };

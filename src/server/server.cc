@@ -215,6 +215,7 @@ void Server::Impl::stop(std::chrono::milliseconds grace) {
   // out of handlers, and with them the last streams are gone.
   context.workers.join();
   context.storage.join();
+  context.snapshots.join();
   work.reset();
   thread.join();
 }

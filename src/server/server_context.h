@@ -1,5 +1,5 @@
 // What the connections of a server share. Everything here belongs to the server's thread, except
-// what is constant, `workers`, `storage` and `batches`, and for these `engine` and `names`.
+// what is constant, `workers`, `storage`, `snapshots` and `batches`, and for these `engine` and `names`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -44,12 +44,14 @@ struct ServerContext {
   std::unique_ptr<BatchService> batches;  ///< null: there are no routes of files and batches
   boost::asio::thread_pool workers;       ///< parse bodies and submit
   boost::asio::thread_pool storage{1};    ///< reads and writes what is stored; uses `batches`
+  boost::asio::thread_pool snapshots{1};  ///< makes one, which may take minutes
 
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::function<void()> on_connection_closed;
   bool is_draining = false;   ///< new requests are refused
   bool is_paused = false;     ///< the same, until it is taken back
   bool is_asleep = false;     ///< the same, while the engine gives memory back
+  bool is_saving = false;     ///< a snapshot is being made
   bool is_closing = false;    ///< and a connection closes when it has nothing to write
   size_t num_body_bytes = 0;  ///< of requests that are read or parsed
   int64_t num_answering = 0;  ///< requests for the engine that are under way
