@@ -186,6 +186,14 @@ void OptionParser::positional(const std::string& name, std::string* place,
   });
 }
 
+void OptionParser::positional(const std::string& name, std::optional<std::string>* place,
+                              const std::string& help) {
+  add(name, " ", help, Count::kAtMostOnce, [place](const std::string& value) {
+    *place = value;
+    return std::string();
+  });
+}
+
 void OptionParser::add(const std::string& name, const std::string& value_name,
                        const std::string& help, Count count, Take take) {
   CLI::Option* option = impl_->app.add_option(name, CLI::callback_t(), help);

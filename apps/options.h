@@ -40,6 +40,10 @@ class OptionParser {
   /// A required argument without a name in front.
   void positional(const std::string& name, std::string* place, const std::string& help);
 
+  /// One that may be missing.
+  void positional(const std::string& name, std::optional<std::string>* place,
+                  const std::string& help);
+
   /// `value_name` stands for the value in --help.
   void option(const std::string& name, const std::string& value_name, std::string* place,
               const std::string& help);

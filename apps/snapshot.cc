@@ -50,41 +50,6 @@ namespace {
 /// Exit code where nothing fits, or images of processes cannot be tried.
 constexpr int kNotHere = 3;
 
-// A snapshot that cannot come back is none.
-int check_new(const SnapshotInfo& made, const SnapshotOptions& how) {
-  SnapshotOptions again = how;
-  again.engine.weights.verify = Verify::kFull;
-  const auto up = bring_up(made.id, again);
-  if (up) return 0;
-  report(up.error());
-  (void)remove_snapshot(made.id, how);
-  return snapshot_exit_code(up.error());
-}
-
-int create_verb(const Arguments& arguments) {
-  VerbOptions options;
-  std::string model;
-  OptionParser parser("snapshot create",
-                      "Packs a model, measures the kernels of this machine, asks a canary, and "
-                      "keeps all of it, so that `stoker up` brings the engine back. Ends with 0 "
-                      "once it came back.",
-                      "  stoker snapshot create demo\n"
-                      "  stoker snapshot create /models/DeepSeek-V4.1-Flash --name flash\n");
-  parser.positional("MODEL", &model, kModelHelp);
-  parser.option("--name", "NAME", &options.how.name,
-                "As which it is served and found [the last part of its path]");
-  parser.option("--sign", "KEY.pem", &options.how.sign_key,
-                "Sign it with this Ed25519 private key, with the SHA-256 of all that it holds");
-  options.declare(parser);
-  options.declare_replay(parser);
-  if (const auto code = parser.parse(arguments)) return *code;
-  options.how.engine.tune_seconds = 3;
-  const auto made = create_snapshot(model, options.how);
-  if (!made) return report_snapshot(made.error());
-  if (const int code = check_new(*made, options.how); code != 0) return code;
-  return print_result(created_text(*made) + "\n");
-}
-
 std::string list_line(const SnapshotCandidate& candidate, bool with_reason) {
   const bool fits = !candidate.passed_over;
   std::string line = std::string(fits ? "fits  " : "-     ") + created_text(candidate.info);

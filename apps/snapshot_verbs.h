@@ -30,6 +30,7 @@ class VerbOptions {
   LoadingProgress progress_;
 };
 
+int create_verb(const Arguments& arguments);
 int diff_verb(const Arguments& arguments);
 int export_verb(const Arguments& arguments);
 int import_verb(const Arguments& arguments);

@@ -213,3 +213,100 @@ def test_killed_at_any_moment(store):
     left = {path.name.removesuffix(".table") for path in (store / "objects").iterdir()}
     assert {name for name in left - named if not name.startswith(("plans-", "fingerprint-"))} == set()
     run_well("snapshot", "canary", "kept", "--store", store)
+
+
+ADMIN = "sk-admin-secret"
+LONG = "Tell me about the capital of France, and of Italy, and of Spain. " * 40
+
+
+def ask_long(server, **fields):
+    status, answer = server.ask("/v1/completions", {"prompt": LONG, "max_tokens": 12, "logprobs": 1, **fields})
+    assert status == 200
+    (choice,) = answer["choices"]
+    return (choice["text"], choice["logprobs"]), answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def save_from(url, *options, key=ADMIN):
+    return run("snapshot", "create", "--from", url, *options, env={**os.environ, "STOKER_ADMIN_API_KEY": key})
+
+
+@pytest.mark.parametrize("of_snapshot", [False, True])
+def test_a_warm_session(store, of_snapshot):
+    if of_snapshot:
+        create(store)
+    begin = Up if of_snapshot else Server
+    with begin("demo", "--store", str(store), "--admin-api-key", ADMIN) as server:
+        greedy, cached = ask_long(server, temperature=0)
+        assert cached == 0
+        sampled, cached = ask_long(server, temperature=0.9, seed=7)
+        assert cached > 0
+        with server.open_stream("/v1/completions", {"prompt": "On and on", "max_tokens": 800, "ignore_eos": True}) as stream:
+            stream.readline()
+            saved = save_from(server.url, "--prefixes", "20", "--name", "warm")
+            assert saved.returncode == 0, saved.stderr
+            assert stream.read().rstrip().endswith(b"[DONE]")
+        snapshot = saved.stdout.split()[0]
+        assert f"`stoker up {snapshot[:8]}` brings it back" in saved.stderr and "may take minutes" in saved.stderr
+        assert re.search(r"with 1 prefixes of \d+ tokens", saved.stderr)
+        assert ask_long(server, temperature=0)[1] == cached, "nothing was forgotten"
+        assert server.stop() == 0
+    (one,) = [one for one in listed(store) if one["id"] == snapshot]
+    assert one["model"] == "warm" and one["fits"]
+    (kept,) = [part["object"] for part in one["sections"] if part["name"] == "prefix"]
+    assert (store / "objects" / kept).stat().st_mode & 0o777 == 0o400
+    for seed in (None, 7):
+        with Up("warm", "--store", store) as server:
+            assert "event=prefixes loaded=1" in server.log
+            fields = {"temperature": 0} if seed is None else {"temperature": 0.9, "seed": seed}
+            answer, found = ask_long(server, **fields)
+            assert found == cached and answer == (greedy if seed is None else sampled)
+            server.stop()
+    change(store / "objects" / kept)
+    with Up("warm", "--store", store) as server:
+        assert re.search(r"event=prefixes loaded=0 tokens=0 dropped=all reason=", server.log)
+        assert ask_long(server, temperature=0) == (greedy, 0)
+        server.stop()
+    for verb in ("export", "push"):
+        done = run("snapshot", verb, snapshot, store.parent / "elsewhere", "--store", store)
+        assert done.returncode == 2 and "cached prefixes" in done.stderr
+
+
+def test_a_server_that_cannot_be_saved(store, tmp_path):
+    with Server("demo", "--store", str(store), "--admin-api-key", "root=" + ADMIN) as server:
+        assert save_from(server.url, key="wrong-key").returncode == 2
+        assert save_from(server.url, "--admin-api-key", "root=" + ADMIN, key="").returncode == 0
+        with open(store / "use" / "changes", "w") as changes:
+            fcntl.flock(changes, fcntl.LOCK_EX)
+            assert save_from(server.url).returncode == 7
+        change(object_of(store, "weights"))
+        done = save_from(server.url)
+        assert done.returncode == 4 and "weights" in done.stderr
+        server.stop()
+        assert save_from(server.url).returncode == 3, "nobody there"
+    with Server("demo", "--no-pack", "--admin-api-key", ADMIN) as server:
+        done = save_from(server.url)
+        assert done.returncode == 2 and "--no-pack" in done.stderr
+    with Server("demo", "--store", str(store)) as server:
+        done = save_from(server.url)
+        assert done.returncode == 2 and "--admin-api-key" in done.stderr
+    for arguments in ([], ["demo", "--from", "http://127.0.0.1:1"], ["demo", "--prefixes", "1"], ["--from", "nonsense"],
+                      ["--from", "http://127.0.0.1:1", "--prefixes", "257"], ["--from", "http://127.0.0.1:1", "--sign", "key.pem"]):
+        assert run("snapshot", "create", *arguments).returncode == 2, arguments
+
+
+def test_saved_through_a_socket(store, tmp_path):
+    path = tmp_path / "stoker.sock"
+    process = subprocess.Popen([STOKER, "serve", "demo", "--store", str(store), "--uds", str(path), "--admin-api-key", ADMIN],
+                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        while "ready;" not in process.stderr.readline():
+            assert process.poll() is None
+        (url,) = [json.loads(line)["url"] for line in run_well("ps", "--json").splitlines()]
+        assert url == f"unix:{path}"
+        saved = save_from(url)
+        assert saved.returncode == 0, saved.stderr
+        assert saved.stdout.split()[0] == listed(store)[0]["id"]
+    finally:
+        process.terminate()
+        process.wait(LIMIT)
+        process.stderr.close()
