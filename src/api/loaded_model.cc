@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <utility>
 
 #include "api/fingerprint.h"
@@ -83,6 +82,7 @@ Result<std::shared_ptr<LoadedModel>> LoadedModel::load(const std::string& model,
 }
 
 Result<std::shared_ptr<LoadedModel>> LoadedModel::of_snapshot(MappedModel parts,
+                                                              std::unique_ptr<const TextModel> text,
                                                               const snapshot::Manifest& manifest,
                                                               std::optional<snapshot::UseLock> lock,
                                                               const std::string& require_signature,
@@ -92,6 +92,7 @@ Result<std::shared_ptr<LoadedModel>> LoadedModel::of_snapshot(MappedModel parts,
   loaded->packed_memory_.emplace(std::move(parts.packed_memory));
   loaded->lock_ = std::move(lock);
   loaded->origin_ = SnapshotOrigin{manifest.id(), require_signature};
+  loaded->text_ = std::move(text);
   loaded->stored_.emplace(std::move(parts.weights));
   loaded->fingerprint_ = manifest.model_fingerprint;
   loaded->manifest_ = manifest;
@@ -105,13 +106,14 @@ Result<std::shared_ptr<LoadedModel>> LoadedModel::of_snapshot(MappedModel parts,
 Result<void> LoadedModel::prepare(const LoadOptions& options) {
   auto done = check_model_len(options.max_model_len, checkpoint_.config());
   if (!done) return done;
-  if (options.progress) options.progress({"building the tokenizer"});
-  if (done = load_tokenizer(); !done) return done;
-  TRY_ASSIGN(std::vector<int32_t> map, token_map());
+  if (!text_) {
+    if (options.progress) options.progress({"building the tokenizer"});
+    TRY_ASSIGN(text_, TextModel::make(checkpoint_.texts().tokenizer, checkpoint_.config()));
+  }
   TRY_ASSIGN(const Replay replay, replay_of(checkpoint_.config(), options.bounded_replay));
   if (!stored_) done = load_weights(options);
   if (!done) return done;
-  TRY_ASSIGN(model_, Model::create(checkpoint_.config(), weights(), std::move(map), replay));
+  TRY_ASSIGN(model_, Model::create(checkpoint_.config(), weights(), text_->token_map(), replay));
   info_.max_context_tokens =
       options.max_model_len > 0
           ? options.max_model_len
@@ -163,71 +165,14 @@ Result<void> LoadedModel::pack_in_memory(const LoadOptions& options) {
   return {};
 }
 
-Result<void> LoadedModel::load_tokenizer() {
-  if (!checkpoint_.texts().tokenizer) {
-    why_no_chat_ =
-        Error{ErrorCode::kUnsupported, "the model has no tokenizer.json: give token ids", ""};
-    return {};
-  }
-  auto parsed = Tokenizer::parse(*checkpoint_.texts().tokenizer);
-  if (!parsed) return std::move(parsed).error().with("tokenizer.json");
-  tokenizer_ = *std::move(parsed);
-  if (tokenizer_->size() > checkpoint_.config().vocab_size) {
-    return Error{
-        ErrorCode::kCorruptData,
-        "tokenizer.json: expected at most " + std::to_string(checkpoint_.config().vocab_size) +
-            " tokens (vocab_size of config.json), found " + std::to_string(tokenizer_->size()),
-        ""};
-  }
-  auto encoder = chat::Encoder::create(*tokenizer_);
-  if (encoder) {
-    encoder_ = *std::move(encoder);
-  } else {
-    why_no_chat_ = encoder.error();
-  }
-  return {};
-}
-
-// Engram's class of each id; ids beyond the tokenizer are in class 0. Without a tokenizer only a
-// map that merges nothing is known: the identity.
-Result<std::vector<int32_t>> LoadedModel::token_map() const {
-  const ModelConfig& c = checkpoint_.config();
-  if (c.engram_layer_ids.empty()) return std::vector<int32_t>{};
-  if (!tokenizer_) {
-    if (c.engram_compressed_vocab_size != c.vocab_size) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          "tokenizer.json is missing, and without it the Engram token map is known only where "
-          "engram_compressed_vocab_size equals vocab_size: expected " +
-              std::to_string(c.vocab_size) + ", found " +
-              std::to_string(c.engram_compressed_vocab_size),
-          ""};
-    }
-    std::vector<int32_t> identity(static_cast<size_t>(c.vocab_size));
-    std::iota(identity.begin(), identity.end(), 0);
-    return identity;
-  }
-  EngramMap map = engram_map(*tokenizer_);
-  if (map.num_classes != c.engram_compressed_vocab_size) {
-    return Error{ErrorCode::kCorruptData,
-                 "the Engram token map of tokenizer.json: expected " +
-                     std::to_string(c.engram_compressed_vocab_size) +
-                     " classes (engram_compressed_vocab_size of config.json), found " +
-                     std::to_string(map.num_classes),
-                 ""};
-  }
-  map.class_of.resize(static_cast<size_t>(c.vocab_size));
-  return std::move(map.class_of);
-}
-
 void LoadedModel::describe(const std::string& name, const std::string& path) {
   const ModelConfig& c = checkpoint_.config();
   const GenerationConfig& generation = checkpoint_.generation();
   info_.name = name;
   info_.path = path;
   info_.vocab_size = c.vocab_size;
-  info_.has_text = tokenizer_.has_value();
-  info_.has_chat = encoder_.has_value();
+  info_.has_text = tokenizer() != nullptr;
+  info_.has_chat = encoder() != nullptr;
   info_.defaults.temperature = generation.temperature.value_or(1.0);
   info_.defaults.top_p = generation.top_p.value_or(1.0);
   info_.defaults.top_k = generation.top_k.value_or(0);

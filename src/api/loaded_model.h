@@ -10,13 +10,12 @@
 
 #include "api/snapshot_parts.h"
 #include "api/stored_weights.h"
-#include "chat/chat.h"
+#include "api/text_model.h"
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "model/packed_weights.h"
 #include "snapshot/use_lock.h"
 #include "stoker/engine.h"
-#include "tokenizer/tokenizer.h"
 
 namespace stoker {
 
@@ -52,8 +51,10 @@ class LoadedModel {
   static Result<std::shared_ptr<LoadedModel>> load(const std::string& model,
                                                    const LoadOptions& options);
 
-  /// Of a snapshot's objects; `lock` is held as long as they are mapped. The same errors.
+  /// Of a snapshot's objects and the text model of its texts; `lock` is held as long as they are
+  /// mapped. The same errors.
   static Result<std::shared_ptr<LoadedModel>> of_snapshot(MappedModel parts,
+                                                          std::unique_ptr<const TextModel> text,
                                                           const snapshot::Manifest& manifest,
                                                           std::optional<snapshot::UseLock> lock,
                                                           const std::string& require_signature,
@@ -85,13 +86,11 @@ class LoadedModel {
   Result<std::string> map_again(const MapAgain& how);
   /// Of the snapshot that it came from; null: from a checkpoint.
   const snapshot::Manifest* manifest() const { return manifest_ ? &*manifest_ : nullptr; }
-  const Tokenizer* tokenizer() const {
-    return tokenizer_ ? &*tokenizer_ : nullptr;
-  }  ///< null: ids only
-  const chat::Encoder* encoder() const {
-    return encoder_ ? &*encoder_ : nullptr;
-  }  ///< null: no chat format
-  const std::optional<Error>& why_no_chat() const { return why_no_chat_; }  ///< with a null encoder
+  const Tokenizer* tokenizer() const { return text_->tokenizer(); }  ///< null: ids only
+  const chat::Encoder* encoder() const { return text_->encoder(); }  ///< null: no chat format
+  const std::optional<Error>& why_no_chat() const {
+    return text_->why_no_chat();
+  }  ///< with a null encoder
   const snapshot::Digest& fingerprint() const { return *fingerprint_; }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }  ///< end of text
 
@@ -102,14 +101,12 @@ class LoadedModel {
  private:
   explicit LoadedModel(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
   Result<void> prepare(const LoadOptions& options);
-  Result<void> load_tokenizer();
   Result<void> load_weights(const LoadOptions& options);
   Result<void> map_weights(const LoadOptions& options);
   Result<void> pack_in_memory(const LoadOptions& options);
   Result<std::vector<snapshot::Object>> attach_again(const snapshot::Store& store,
                                                      const MapAgain& how) const;
   Result<void> map_checkpoint_again(const MapAgain& how);
-  Result<std::vector<int32_t>> token_map() const;
   void describe(const std::string& name, const std::string& path);
 
   ModelInfo info_;
@@ -121,9 +118,7 @@ class LoadedModel {
   std::optional<snapshot::Digest> fingerprint_;  // once the weights are loaded
   std::optional<StoredWeights> stored_;          // one of these two
   std::optional<PackedWeights> packed_;
-  std::optional<Tokenizer> tokenizer_;
-  std::optional<chat::Encoder> encoder_;
-  std::optional<Error> why_no_chat_;
+  std::unique_ptr<const TextModel> text_;  // once it is prepared
   std::optional<Model> model_;
   std::vector<int32_t> stop_ids_;
 };

@@ -171,15 +171,6 @@ Result<std::string> needed_text(const Store& store, const Manifest& manifest, co
   return *std::move(text);
 }
 
-Result<CheckpointTexts> texts_of(const Store& store, const Manifest& manifest) {
-  CheckpointTexts texts;
-  TRY_ASSIGN(texts.config, needed_text(store, manifest, kConfigPart, kMaxSmallPartBytes));
-  TRY_ASSIGN(texts.generation_config,
-             text_part(store, manifest, kGenerationPart, kMaxSmallPartBytes));
-  TRY_ASSIGN(texts.tokenizer, text_part(store, manifest, kTokenizerPart, kMaxTokenizerBytes));
-  return texts;
-}
-
 void add_tensors(Shards& shards, std::vector<NamedTensor> tensors, const std::string& name) {
   for (NamedTensor& tensor : tensors)
     shards.tensors.push_back({std::move(tensor), shards.names.size()});
@@ -275,8 +266,17 @@ Result<std::optional<std::string>> text_part(const Store& store, const Manifest&
   return std::optional(std::move(text));
 }
 
-Result<MappedModel> map_model(Store store, const Manifest& manifest, const BringObject& bring) {
-  TRY_ASSIGN(CheckpointTexts texts, texts_of(store, manifest));
+Result<CheckpointTexts> texts_of(const Store& store, const Manifest& manifest) {
+  CheckpointTexts texts;
+  TRY_ASSIGN(texts.config, needed_text(store, manifest, kConfigPart, kMaxSmallPartBytes));
+  TRY_ASSIGN(texts.generation_config,
+             text_part(store, manifest, kGenerationPart, kMaxSmallPartBytes));
+  TRY_ASSIGN(texts.tokenizer, text_part(store, manifest, kTokenizerPart, kMaxTokenizerBytes));
+  return texts;
+}
+
+Result<MappedModel> map_model(Store store, const Manifest& manifest, CheckpointTexts texts,
+                              const BringObject& bring) {
   const Section* const section = manifest.find(kWeightsPart);
   if (section == nullptr) return no_section(kWeightsPart);
   TRY_ASSIGN(Object object, bring(store, *section));

@@ -55,11 +55,14 @@ struct MappedModel {
 using BringObject =
     std::function<Result<snapshot::Object>(const snapshot::Store&, const snapshot::Section&)>;
 
-/// Maps the objects of a manifest. Small ones are read and held against their digests; of large
-/// ones, which `bring` brings, the headers. Errors: those of `bring`; kNotFound, kIo, kCorruptData
-/// with the section.
+/// The texts beside the weights, verified. Errors: kNotFound, kIo, kCorruptData with the section.
+Result<CheckpointTexts> texts_of(const snapshot::Store& store, const snapshot::Manifest& manifest);
+
+/// Maps the objects of a manifest, whose texts are read. Small ones are read and held against their
+/// digests; of large ones, which `bring` brings, the headers. Errors: those of `bring`; kNotFound,
+/// kIo, kCorruptData with the section.
 Result<MappedModel> map_model(snapshot::Store store, const snapshot::Manifest& manifest,
-                              const BringObject& bring);
+                              CheckpointTexts texts, const BringObject& bring);
 
 /// The text of a section of at most max_bytes, verified; none where the manifest has none. Errors:
 /// kNotFound, kIo, kCorruptData.

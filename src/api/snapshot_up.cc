@@ -1,6 +1,7 @@
 // From a snapshot to an engine that has shown that it gives the same answers; and what else is done
 // with the snapshots of a store.
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "api/canary.h"
@@ -122,6 +123,17 @@ class Bringer {
   std::string way_;
 };
 
+// Makes it of the texts of a snapshot on a thread of its own: bytes come from storage meanwhile.
+std::future<Result<std::unique_ptr<const TextModel>>> make_text_model(
+    const CheckpointTexts& texts) {
+  return std::async(std::launch::async,
+                    [config_text = texts.config,
+                     tokenizer = texts.tokenizer]() -> Result<std::unique_ptr<const TextModel>> {
+                      TRY_ASSIGN(const ModelConfig config, parse_config(config_text));
+                      return TextModel::make(tokenizer, config);
+                    });
+}
+
 Result<void> ask_canary(Engine& engine, const std::string& text, const SnapshotOptions& options) {
   if (options.engine.progress) options.engine.progress({"asking the canary"});
   TRY_ASSIGN(const Canary canary, parse_canary(text, engine.model().vocab_size));
@@ -161,17 +173,20 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
   TRY_ASSIGN(const LoadOptions load, load_options(options.engine));
   TRY_ASSIGN(const auto canary, text_part(store, manifest, kCanaryPart, kMaxCanaryBytes));
   if (!canary) return Error{ErrorCode::kCorruptData, "expected a section canary, found none", ""};
+  TRY_ASSIGN(CheckpointTexts texts, texts_of(store, manifest));
+  auto text = make_text_model(texts);
   Bringer bringer(load);
   TRY_ASSIGN(MappedModel parts,
-             map_model(std::move(store), manifest,
+             map_model(std::move(store), manifest, std::move(texts),
                        [&bringer](const Store& from, const snapshot::Section& section) {
                          return bringer.bring(from, section);
                        }));
   stages.end("map", bringer.seconds());
   bringer.tell(stages);
+  TRY_ASSIGN(std::unique_ptr<const TextModel> text_model, text.get());
   TRY_ASSIGN(const auto loaded,
-             LoadedModel::of_snapshot(std::move(parts), manifest, std::move(lock),
-                                      options.require_signature, load));
+             LoadedModel::of_snapshot(std::move(parts), std::move(text_model), manifest,
+                                      std::move(lock), options.require_signature, load));
   if (loaded->info().digest != manifest.model_digest.hex()) {
     return Error{ErrorCode::kCorruptData,
                  "model.digest: expected " + manifest.model_digest.hex() + ", found " +

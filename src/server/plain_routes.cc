@@ -262,7 +262,7 @@ PlainAnswer answer_plainly(ServerContext& context, const HttpRequest& request) {
     case Target::kMetrics:
       return metrics(context, request.accept);
     case Target::kOpenApi:
-      return {200, context.openapi};
+      return {200, context.openapi()};
     case Target::kServerInfo:
       return json(server_info_json(context));
     case Target::kPause:

@@ -18,7 +18,6 @@ ServerContext::ServerContext(ServerOptions options_in)
     : options(with_defaults(std::move(options_in))),
       access{KeyRing(options.api_keys), KeyRing(options.admin_api_keys), options.metrics_need_key,
              !options.batch_folder.empty(), !options.profile_folder.empty()},
-      openapi(openapi_json(options, access)),
       created(unix_seconds()),
       names(options.served_model_names),
       workers(static_cast<size_t>(options.num_request_threads)),
@@ -43,7 +42,12 @@ void ServerContext::set_asleep(bool asleep) {
 void ServerContext::set_keys(KeyRing clients, KeyRing admins) {
   access.clients = std::move(clients);
   access.admins = std::move(admins);
-  openapi = openapi_json(options, access);
+  openapi_.clear();
+}
+
+const std::string& ServerContext::openapi() {
+  if (openapi_.empty()) openapi_ = openapi_json(options, access);
+  return openapi_;
 }
 
 void ServerContext::log_state() const {

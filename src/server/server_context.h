@@ -32,7 +32,6 @@ struct ServerContext {
 
   const ServerOptions options;
   AccessRules access;
-  std::string openapi;    ///< what /openapi.json tells
   const int64_t created;  ///< when the server started, seconds of the Unix clock
 
   Engine* engine = nullptr;        ///< null until it is attached; then it stays
@@ -68,9 +67,14 @@ struct ServerContext {
   void set_paused(bool paused);
   void set_asleep(bool asleep);
   void set_keys(KeyRing clients, KeyRing admins);
+  /// What /openapi.json tells; made when somebody asks.
+  const std::string& openapi();
   void log_state() const;
 
   void log(LogLevel level, const std::string& line) const;
+
+ private:
+  std::string openapi_;  // "" until somebody asked
 };
 
 }  // namespace stoker
