@@ -243,11 +243,11 @@ class Engine {
   /// holds none of it, and files and folders may change: the mappings of weights (their addresses
   /// stay reserved), the store with its descriptors and locks, the memory for the state of
   /// requests. Refuses requests from now on (kResourceExhausted), waits up to `grace` for those
-  /// that run or wait and cancels the rest. Until resume() it answers none, sleep() is refused and
-  /// wake_up() does nothing. One call at a time. Errors: kInvalidArgument where it is quiesced
-  /// already; kUnsupported where the weights are not mapped from a store; kCancelled where the
-  /// engine has ended; kResourceExhausted where a file could not be unmapped, and then it is
-  /// quiesced all the same.
+  /// that run or wait and cancels the rest; save_snapshot() gives up. Until resume() it answers
+  /// none, sleep() is refused and wake_up() does nothing. One call at a time. Errors:
+  /// kInvalidArgument where it is quiesced already; kUnsupported where the weights are not mapped
+  /// from a store; kCancelled where the engine has ended; kResourceExhausted where a file could not
+  /// be unmapped, and then it is quiesced all the same.
   virtual Result<void> quiesce(std::chrono::milliseconds /*grace*/) { return keeps_its_files(); }
   /// Maps the same objects at the same addresses, holds every byte of them against its digest, and
   /// takes requests again, also after drain(). One from a snapshot is asked the canary first,

@@ -1,5 +1,6 @@
 // What the connections of a server share. Everything here belongs to the server's thread, except
-// what is constant, `workers`, `storage`, `snapshots` and `batches`, and for these `engine` and `names`.
+// what is constant, `workers`, `storage`, `snapshots` and `batches`, and for these `engine` and
+// `names`.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
