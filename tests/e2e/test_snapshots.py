@@ -286,7 +286,7 @@ def test_a_server_that_cannot_be_saved(store, tmp_path):
     with Server("demo", "--no-pack", "--admin-api-key", ADMIN) as server:
         done = save_from(server.url)
         assert done.returncode == 2 and "--no-pack" in done.stderr
-    with Server("demo", "--store", str(store)) as server:
+    with Server("demo", "--no-pack") as server:
         done = save_from(server.url)
         assert done.returncode == 2 and "--admin-api-key" in done.stderr
     for arguments in ([], ["demo", "--from", "http://127.0.0.1:1"], ["demo", "--prefixes", "1"], ["--from", "nonsense"],
