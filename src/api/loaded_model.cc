@@ -91,7 +91,7 @@ Result<std::shared_ptr<LoadedModel>> LoadedModel::of_snapshot(MappedModel parts,
   std::shared_ptr<LoadedModel> loaded(new LoadedModel(std::move(parts.checkpoint)));
   loaded->packed_memory_.emplace(std::move(parts.packed_memory));
   loaded->lock_ = std::move(lock);
-  loaded->origin_ = SnapshotOrigin{manifest.id(), require_signature};
+  loaded->require_signature_ = require_signature;
   loaded->text_ = std::move(text);
   loaded->stored_.emplace(std::move(parts.weights));
   loaded->fingerprint_ = manifest.model_fingerprint;

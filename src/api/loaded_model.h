@@ -29,12 +29,6 @@ struct LoadOptions {
   ProgressSink progress = {};  ///< may be null
 };
 
-/// What must be there again, and must be so, before an engine from a snapshot goes on.
-struct SnapshotOrigin {
-  snapshot::Digest id;
-  std::string require_signature;  ///< as SnapshotOptions
-};
-
 /// How the weights of a model come back.
 struct MapAgain {
   std::string store = {};  ///< as WeightOptions
@@ -113,7 +107,7 @@ class LoadedModel {
   std::optional<snapshot::Manifest> manifest_;  // these four of a snapshot
   std::optional<ReservedMemory> packed_memory_;
   std::optional<snapshot::UseLock> lock_;
-  std::optional<SnapshotOrigin> origin_;
+  std::string require_signature_;  // as SnapshotOptions
   Checkpoint checkpoint_;
   std::optional<snapshot::Digest> fingerprint_;  // once the weights are loaded
   std::optional<StoredWeights> stored_;          // one of these two

@@ -8,7 +8,6 @@
 #include "api/snapshots.h"
 #include "base/check.h"
 #include "base/try.h"
-#include "snapshot/attach.h"
 
 namespace stoker {
 namespace {
@@ -19,18 +18,15 @@ using snapshot::Store;
 
 // The manifest that an engine came from, with the signature that it had to have. Returns its
 // canary.
-Result<std::string> canary_of(const Store& store, const SnapshotOrigin& origin,
-                              const MapAgain& how) {
-  TRY_ASSIGN(const Manifest manifest, snapshot::Snapshots(store).read(origin.id));
+Result<std::string> canary_of(const Store& store, const snapshot::Digest& id,
+                              const std::string& require_signature, const MapAgain& how) {
+  TRY_ASSIGN(const Manifest manifest, snapshot::Snapshots(store).read(id));
   SnapshotOptions options;
   options.engine.num_threads = how.num_threads;
   options.engine.progress = how.progress;
-  options.require_signature = origin.require_signature;
+  options.require_signature = require_signature;
   if (auto good = verify_signed(store, manifest, options); !good) return std::move(good).error();
-  TRY_ASSIGN(std::optional<std::string> canary,
-             text_part(store, manifest, kCanaryPart, kMaxCanaryBytes));
-  if (!canary) return Error{ErrorCode::kCorruptData, "expected a section canary, found none", ""};
-  return *std::move(canary);
+  return needed_text(store, manifest, kCanaryPart, kMaxCanaryBytes);
 }
 
 }  // namespace
@@ -70,13 +66,9 @@ Result<std::vector<Object>> LoadedModel::attach_again(const Store& store,
   std::vector<Object> objects;
   for (const Object& old : stored_->objects) {
     const snapshot::Section& section = old.section();
-    snapshot::AttachOptions options;
-    options.num_threads = how.num_threads;
-    if (section.kind == kTablesPart) options.choice = snapshot::AttachChoice::kMapped;
-    options.progress = [&](double fraction) {
-      if (how.progress) how.progress({"verifying " + section.kind, fraction, section.bytes});
-    };
-    TRY_ASSIGN(snapshot::Attached attached, snapshot::attach(store, section, options));
+    TRY_ASSIGN(
+        snapshot::Attached attached,
+        attach_part(store, section, snapshot::AttachVerify::kFull, how.num_threads, how.progress));
     if (how.log) how.log(LogLevel::kInfo, attached_line(section, attached.report));
     objects.push_back(std::move(attached.object));
   }
@@ -100,9 +92,9 @@ Result<std::string> LoadedModel::map_again(const MapAgain& how) {
   TRY_ASSIGN(Store store, open_store(how.store));
   std::optional<snapshot::UseLock> lock;
   std::string canary;
-  if (origin_) {
-    TRY_ASSIGN(lock, lock_in_use(store, origin_->id));
-    TRY_ASSIGN(canary, canary_of(store, *origin_, how));
+  if (manifest_) {
+    TRY_ASSIGN(lock, lock_in_use(store, manifest_->id()));
+    TRY_ASSIGN(canary, canary_of(store, manifest_->id(), require_signature_, how));
   }
   TRY_ASSIGN(std::vector<Object> objects, attach_again(store, how));
   auto mapped = map_checkpoint_again(how);

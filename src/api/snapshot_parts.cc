@@ -164,13 +164,6 @@ Error no_section(const char* part) {
   return {ErrorCode::kCorruptData, "expected a section " + std::string(part) + ", found none", ""};
 }
 
-Result<std::string> needed_text(const Store& store, const Manifest& manifest, const char* part,
-                                size_t max_bytes) {
-  TRY_ASSIGN(std::optional<std::string> text, text_part(store, manifest, part, max_bytes));
-  if (!text) return no_section(part);
-  return *std::move(text);
-}
-
 void add_tensors(Shards& shards, std::vector<NamedTensor> tensors, const std::string& name) {
   for (NamedTensor& tensor : tensors)
     shards.tensors.push_back({std::move(tensor), shards.names.size()});
@@ -264,6 +257,27 @@ Result<std::optional<std::string>> text_part(const Store& store, const Manifest&
   if (section == nullptr) return std::optional<std::string>();
   TRY_ASSIGN(std::string text, store.text_of(*section, max_bytes));
   return std::optional(std::move(text));
+}
+
+Result<std::string> needed_text(const Store& store, const Manifest& manifest, const char* part,
+                                size_t max_bytes) {
+  TRY_ASSIGN(std::optional<std::string> text, text_part(store, manifest, part, max_bytes));
+  if (!text) return no_section(part);
+  return *std::move(text);
+}
+
+Result<snapshot::Attached> attach_part(const Store& store, const Section& section,
+                                       snapshot::AttachVerify verify, int num_threads,
+                                       const ProgressSink& progress) {
+  snapshot::AttachOptions options;
+  options.num_threads = num_threads;
+  options.verify = verify;
+  // Of tables a few rows are read for each token: no copy of them is worth its memory.
+  if (section.kind == kTablesPart) options.choice = snapshot::AttachChoice::kMapped;
+  options.progress = [&](double fraction) {
+    if (progress) progress({"verifying " + section.kind, fraction, section.bytes});
+  };
+  return snapshot::attach(store, section, options);
 }
 
 Result<CheckpointTexts> texts_of(const Store& store, const Manifest& manifest) {

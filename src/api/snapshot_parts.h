@@ -10,6 +10,7 @@
 #include "api/stored_weights.h"
 #include "base/reserved_memory.h"
 #include "checkpoint/checkpoint.h"
+#include "snapshot/attach.h"
 #include "snapshot/manifest.h"
 #include "snapshot/store.h"
 #include "stoker/engine.h"
@@ -69,5 +70,15 @@ Result<MappedModel> map_model(snapshot::Store store, const snapshot::Manifest& m
 Result<std::optional<std::string>> text_part(const snapshot::Store& store,
                                              const snapshot::Manifest& manifest, const char* part,
                                              size_t max_bytes);
+/// The same of one that must be there. Error: kCorruptData where it is not.
+Result<std::string> needed_text(const snapshot::Store& store, const snapshot::Manifest& manifest,
+                                const char* part, size_t max_bytes);
+
+/// Has a large object in memory, verified: of tables as pages of the file, whatever is faster.
+/// `progress` may be null. Errors: those of snapshot::attach.
+Result<snapshot::Attached> attach_part(const snapshot::Store& store,
+                                       const snapshot::Section& section,
+                                       snapshot::AttachVerify verify, int num_threads,
+                                       const ProgressSink& progress);
 
 }  // namespace stoker

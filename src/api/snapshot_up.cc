@@ -10,7 +10,6 @@
 #include "api/snapshot_parts.h"
 #include "api/snapshots.h"
 #include "base/try.h"
-#include "snapshot/attach.h"
 #include "snapshot/collect.h"
 
 namespace stoker {
@@ -87,15 +86,9 @@ class Bringer {
 
   Result<Object> bring(const Store& store, const snapshot::Section& section) {
     if (load_.weights.verify == Verify::kBackground) return store.map(section);
-    snapshot::AttachOptions options;
-    options.num_threads = load_.num_threads;
-    options.verify = snapshot::AttachVerify::kInherited;
-    // Of tables a few rows are read for each token: no copy of them is worth its memory.
-    if (section.kind == kTablesPart) options.choice = snapshot::AttachChoice::kMapped;
-    options.progress = [&](double fraction) {
-      if (load_.progress) load_.progress({"verifying " + section.kind, fraction, section.bytes});
-    };
-    TRY_ASSIGN(snapshot::Attached attached, snapshot::attach(store, section, options));
+    TRY_ASSIGN(snapshot::Attached attached,
+               attach_part(store, section, snapshot::AttachVerify::kInherited, load_.num_threads,
+                           load_.progress));
     const snapshot::AttachReport& report = attached.report;
     populate_s_ += report.populate_s;
     verify_s_ += report.verify_s;
@@ -171,8 +164,7 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
     stages.end("sha256");
   }
   TRY_ASSIGN(const LoadOptions load, load_options(options.engine));
-  TRY_ASSIGN(const auto canary, text_part(store, manifest, kCanaryPart, kMaxCanaryBytes));
-  if (!canary) return Error{ErrorCode::kCorruptData, "expected a section canary, found none", ""};
+  TRY_ASSIGN(const std::string canary, needed_text(store, manifest, kCanaryPart, kMaxCanaryBytes));
   TRY_ASSIGN(CheckpointTexts texts, texts_of(store, manifest));
   auto text = make_text_model(texts);
   Bringer bringer(load);
@@ -195,7 +187,7 @@ Result<BroughtUp> restore(Store store, const Candidate& chosen, SnapshotOptions 
   }
   TRY_ASSIGN(std::unique_ptr<Engine> engine, start_engine(loaded, options.engine));
   stages.end("plans");
-  if (auto same = ask_canary(*engine, *canary, options); !same) return std::move(same).error();
+  if (auto same = ask_canary(*engine, canary, options); !same) return std::move(same).error();
   stages.end("canary");
   if (const snapshot::Section* const prefixes = manifest.find(kPrefixPart))
     bring_prefixes(*engine, *loaded->stored()->store, *prefixes, load, stages);
