@@ -95,17 +95,6 @@ Result<Section> write_session(const Store& store, const Digest& key, const std::
   return writer.publish(key, usable_cores());
 }
 
-// What is under the key, which the caller has locked. What is damaged is removed: it would be kept
-// if the same was written again.
-Result<std::optional<Section>> undamaged(const Store& store, const Digest& key) {
-  const snapshot::Found found = store.find(kSessionKind, key);
-  if (!found.section) return std::optional<Section>();
-  const auto object = store.map(*found.section);
-  if (object && object->verify(usable_cores())) return found.section;
-  if (auto removed = store.remove(*found.section); !removed) return std::move(removed).error();
-  return std::optional<Section>();
-}
-
 // The session of a name; without one of this model, one that another model has left.
 Result<OpenSession> find_session(const Store& store, const Digest& key, const std::string& name) {
   const snapshot::Found found = store.find(kSessionKind, key);
@@ -149,10 +138,11 @@ Result<KeptSession> keep_session(Engine& engine, const Session& session, const s
                  ""};
   }
   TRY_ASSIGN(const snapshot::KeyLock lock, opened.lock(kSessionKind, key));
-  TRY_ASSIGN(const std::optional<Section> old, undamaged(opened, key));
+  const snapshot::Found old = opened.find(kSessionKind, key);
   TRY_ASSIGN(const Section section, write_session(opened, key, json, prefix));
-  if (old && old->object() != section.object()) {
-    if (auto removed = opened.remove_object(*old); !removed) return std::move(removed).error();
+  if (old.section && old.section->object() != section.object()) {
+    if (auto removed = opened.remove_object(*old.section); !removed)
+      return std::move(removed).error();
   }
   return kept_of(text, model, section.bytes);
 }

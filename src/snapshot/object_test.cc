@@ -217,6 +217,14 @@ TEST_F(ObjectTest, PublishingPutsAnotherInThePlaceOfWhatIsRefused) {
   EXPECT_TRUE(object->verify(2));
 }
 
+TEST_F(ObjectTest, PublishingPutsAnotherInThePlaceOfWhatIsDamaged) {
+  flip(object_path_, kTestBytes - 1, 0);
+  EXPECT_EQ(put(store(), key_, made_bytes(kTestBytes, 1)), section_);
+  const auto object = store().map(section_);
+  ASSERT_TRUE(object);
+  EXPECT_TRUE(object->verify(2));
+}
+
 TEST_F(ObjectTest, IsVerifiedInTheBackground) {
   const auto result_of = [](const Object& object) {
     std::promise<Result<void>> result;

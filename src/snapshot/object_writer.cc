@@ -97,17 +97,17 @@ Result<Section> ObjectWriter::publish(const Digest& key, int num_threads,
   section_.key = key;
   if (::fchmod(file.get(), S_IRUSR) != 0) return system_error(path(), "cannot be made read-only");
   if (auto synced = sync_file(file.get(), path()); !synced) return std::move(synced).error();
-  if (auto placed = place_object(table); !placed) return std::move(placed).error();
+  if (auto placed = place_object(table, num_threads); !placed) return std::move(placed).error();
   if (auto placed = place_key(); !placed) return std::move(placed).error();
   return section_;
 }
 
 // Two that publish the same content at once may both find nothing; then the later file takes the
 // place of the earlier one, which is the same.
-Result<void> ObjectWriter::place_object(const std::string& table) const {
+Result<void> ObjectWriter::place_object(const std::string& table, int num_threads) const {
   const Folder& objects = folders_->objects;
-  const bool is_there = Object::open(objects, section_).has_value();
-  if (!is_there) {
+  const auto there = Object::open(objects, section_);
+  if (!there || !there->verify(num_threads)) {
     const Folder& work = work_.folder();
     if (auto written = work.write_file(kTableName, table); !written) return written;
     auto placed = work.move_file(kTableName, objects, table_name(section_));

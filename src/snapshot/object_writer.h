@@ -43,14 +43,15 @@ class ObjectWriter {
 
   /// Makes the object last and findable under `key`: reads it for its chunk table with
   /// `num_threads` threads (`progress` tells of that), syncs, and puts it and then its key in their
-  /// places. An object of the same content that is there already is kept. Called once, after all
-  /// writes. Errors: kIo, kResourceExhausted; then nothing new is found.
+  /// places. An object of the same content that is there already is kept if all its bytes are good,
+  /// and replaced otherwise. Called once, after all writes. Errors: kIo, kResourceExhausted; then
+  /// nothing new is found.
   Result<Section> publish(const Digest& key, int num_threads, const Progress& progress = {});
 
  private:
   ObjectWriter(const StoreFolders& folders, Section section, WorkFolder work, Descriptor file);
 
-  Result<void> place_object(const std::string& table) const;
+  Result<void> place_object(const std::string& table, int num_threads) const;
   Result<void> place_key() const;
   std::string path() const;
 

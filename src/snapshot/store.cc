@@ -133,9 +133,6 @@ Result<ObjectWriter> Store::create(const std::string& kind, int64_t bytes) const
 
 Result<Section> Store::put_text(const std::string& kind, const Digest& key,
                                 const std::string& text) const {
-  if (const Found old = find(kind, key); old.section) {
-    if (auto removed = remove(*old.section); !removed) return std::move(removed).error();
-  }
   TRY_ASSIGN(ObjectWriter writer, create(kind, static_cast<int64_t>(text.size())));
   if (auto written = writer.write(0, bytes_of(text)); !written) return std::move(written).error();
   return writer.publish(key, 1);

@@ -63,8 +63,8 @@ class Store {
   /// Begins an object: see ObjectWriter::create.
   Result<ObjectWriter> create(const std::string& kind, int64_t bytes) const;
 
-  /// A short object that is a text, in the place of what is under the key, which the caller has
-  /// locked. Errors: those of remove, create, write and publish.
+  /// A short object that is a text, found under the key from then on. What was there before stays
+  /// until it is collected: manifests may name it. Errors: those of create, write and publish.
   Result<Section> put_text(const std::string& kind, const Digest& key,
                            const std::string& text) const;
 

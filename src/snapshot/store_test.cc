@@ -109,6 +109,23 @@ TEST_F(StoreTest, TwoWritersOfTheSameObjectKeepTheFirst) {
   EXPECT_EQ(before.st_ino, after.st_ino);
 }
 
+TEST_F(StoreTest, ATextIsNeverGoneForTheSnapshotsThatNameIt) {
+  const Store store = open_store();
+  const auto first = store.put_text("canary", key_, "one");
+  ASSERT_TRUE(first);
+  struct stat before {};
+  ASSERT_EQ(::stat((objects() / first->object()).c_str(), &before), 0);
+  for (const char* const text : {"one", "two"}) {
+    const auto next = store.put_text("canary", key_, text);
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(store.find("canary", key_).section.value(), *next);
+    EXPECT_EQ(store.text_of(*next, 9).value(), text);
+    struct stat after {};
+    ASSERT_EQ(::stat((objects() / first->object()).c_str(), &after), 0);
+    EXPECT_EQ(before.st_ino, after.st_ino);
+  }
+}
+
 TEST_F(StoreTest, ThreadsWritePartsOfOneObject) {
   const Store store = open_store();
   const std::vector<uint8_t> bytes = made_bytes(kTestBytes, 1);
