@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "snapshot/pinning_child.h"
+#include "snapshot/snapshots.h"
 #include "snapshot/store_fixture.h"
 #include "stoker/engine.h"
 #include "stoker/snapshot.h"
@@ -122,6 +124,36 @@ TEST_F(QuiesceTest, NothingIsHeldAndTheBitsAreTheSame) {
   ASSERT_TRUE(resumed) << resumed.error().message;
   EXPECT_EQ(two_answers(*up.engine), before);
   EXPECT_EQ(snapshot_exit_code(remove_snapshot(up.snapshot.id, how()).error()), 7);  // it is used
+}
+
+// The mappings of sealed memory in this process.
+size_t num_sealed_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t num_mappings = 0;
+  for (std::string line; std::getline(maps, line);)
+    num_mappings += line.find("memfd:") != std::string::npos;
+  return num_mappings;
+}
+
+TEST_F(QuiesceTest, OfAPinnersSealedCopyNothingIsHeldEither) {
+  const auto made = create_snapshot(testing::kDemoCheckpoint, how());
+  ASSERT_TRUE(made) << made.error().message;
+  snapshot::PinningChild pinner([&]() -> Result<snapshot::Pinned> {
+    const snapshot::Store store = open_store();
+    const auto manifest = snapshot::Snapshots(store).read(*snapshot::Digest::from_hex(made->id));
+    return snapshot::pin_sealed(store, {*manifest->find("weights"), *manifest->find("tensors")}, 2);
+  });
+  const auto up = bring_up(made->id, how());
+  ASSERT_TRUE(up) << up.error().message;
+  const TwoAnswers before = two_answers(*up->engine);
+  EXPECT_EQ(num_sealed_mappings(), 2U);
+  ASSERT_TRUE(up->engine->quiesce(0ms));
+  EXPECT_EQ(num_sealed_mappings(), 0U);
+  auto resumed = up->engine->resume(from());  // of the files: what a pinner verified is not enough
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_EQ(num_sealed_mappings(), 0U);
+  EXPECT_EQ(two_answers(*up->engine), before);
+  EXPECT_EQ(pinner.end(SIGTERM), 0);
 }
 
 TEST_F(QuiesceTest, ItsStoreMayHaveMoved) {

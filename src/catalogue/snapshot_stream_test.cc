@@ -115,6 +115,27 @@ TEST_F(SnapshotStream, RefusesWhatFollows) {
   expect_nothing_is_left(store);
 }
 
+// A stream that somebody made with what no snapshot may take along.
+TEST_F(SnapshotStream, RefusesCachedPrefixesBeforeTheyAreRead) {
+  const Store from = *Store::open((dir_ / "from").string());
+  const auto kind = std::string(snapshot::kPrivateKind);
+  const Manifest manifest = snapshot::made_manifest(
+      "m", {put_part(from, "config", "{\"a\": 1}"), put_part(from, kind, "what users wrote")});
+  std::vector<uint8_t> stream;
+  ASSERT_TRUE(write_stream(from, manifest, "",
+                           [&stream](Bytes bytes) {
+                             stream.insert(stream.end(), bytes.begin(), bytes.end());
+                             return Result<void>();
+                           },
+                           {}));
+  const Store store = open_store();
+  const auto imported = import_bytes(store, stream);
+  ASSERT_FALSE(imported);
+  EXPECT_EQ(imported.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(imported.error().message, HasSubstr("stay on their host"));
+  expect_nothing_is_left(store);
+}
+
 TEST_F(SnapshotStream, SaysWhereAChunkIsWrong) {
   const Store store = open_store();
   stream_[stream_.size() / 2] ^= 4;
