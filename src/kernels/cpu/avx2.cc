@@ -12,7 +12,10 @@ namespace stoker::kernels {
 namespace {
 // Local to this file, and with it all that is made from it: no other file may get code of this
 // instruction set.
-struct Level : FloatLevel<Simd256, 2, 8> {};
+struct Level : FloatLevel<Simd256, 2, 8> {
+  static constexpr int kFp4AtOnce = 4;  // by measurement, these two
+  static constexpr int kFp8AtOnce = 2;
+};
 }  // namespace
 
 const Kernels kAvx2Kernels{Isa::kAvx2,

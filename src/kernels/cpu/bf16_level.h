@@ -34,6 +34,8 @@ struct Bf16Level : Simd512 {
   static constexpr int kMaxFewRows = 8;
   static constexpr int kMaxGroupedRows = 1 << 20;
   static constexpr int kMaxSums = 16;
+  static constexpr int kFp4AtOnce = 1;
+  static constexpr int kFp8AtOnce = 1;
 
 #define STOKER_INLINE [[gnu::always_inline]] static inline
   STOKER_INLINE Float mac(Float w, Float x, Float acc) {

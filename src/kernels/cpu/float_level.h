@@ -19,6 +19,10 @@ struct FloatLevel : Simd {
   static constexpr int kMaxFewRows = kFewRows;
   static constexpr int kMaxGroupedRows = kFewRows > 2 ? 4 * kFewRows : kFewRows;
   static constexpr int kMaxSums = kSums;
+  /// Of how many vectors codes are converted before their products, which then do not wait for each
+  /// other.
+  static constexpr int kFp4AtOnce = 1;
+  static constexpr int kFp8AtOnce = 1;
 
 #define STOKER_INLINE [[gnu::always_inline]] static inline
   STOKER_INLINE Float mac(Float w, Float x, Float acc) {

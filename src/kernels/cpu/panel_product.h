@@ -30,6 +30,7 @@ struct Fp4Panel {
   template <int kRows, int kFirst, int V, class Use>
   [[gnu::always_inline]] static inline void block(const uint8_t* at, const uint8_t* /*scale*/,
                                                   const Use& use) {
+    constexpr int kAtOnce = L::kFp4AtOnce < V ? L::kFp4AtOnce : V;
     typename L::Word scales[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) scales[v] = L::fp4_scales(at + (kFirst + v) * L::kLanes);
@@ -37,14 +38,20 @@ struct Fp4Panel {
 #pragma GCC unroll 8
     for (int step = 0; step < 4; ++step) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        const int64_t lane = (kFirst + v) * L::kLanes;
-        const uint8_t* codes = at + kPanelRows + (step * kPanelRows + lane) * 4;
-        if (lane % 16 == 0) __builtin_prefetch(codes + kPrefetchBytes);
-        typename L::Word pairs[4];
-        L::template fp4<kRows>(L::load_words(codes), scales[v], pairs);
+      for (int first = 0; first < V; first += kAtOnce) {
+        typename L::Word pairs[kAtOnce][4];
 #pragma GCC unroll 8
-        for (int t = 0; t < 4; ++t) use(step * 4 + t, v, L::of_words(pairs[t]));
+        for (int i = 0; i < kAtOnce; ++i) {
+          const int64_t lane = (kFirst + first + i) * L::kLanes;
+          const uint8_t* codes = at + kPanelRows + (step * kPanelRows + lane) * 4;
+          if (lane % 16 == 0) __builtin_prefetch(codes + kPrefetchBytes);
+          L::template fp4<kRows>(L::load_words(codes), scales[first + i], pairs[i]);
+        }
+#pragma GCC unroll 8
+        for (int t = 0; t < 4; ++t) {
+#pragma GCC unroll 8
+          for (int i = 0; i < kAtOnce; ++i) use(step * 4 + t, first + i, L::of_words(pairs[i][t]));
+        }
       }
     }
   }
@@ -57,21 +64,29 @@ struct Fp8Panel {
   template <int kRows, int kFirst, int V, class Use>
   [[gnu::always_inline]] static inline void block(const uint8_t* at, const uint8_t* scale,
                                                   const Use& use) {
+    constexpr int kAtOnce = L::kFp8AtOnce < V ? L::kFp8AtOnce : V;
     const typename L::Fp8Scale scales[2] = {L::fp8_scale(scale[0]), L::fp8_scale(scale[1])};
 #pragma GCC unroll 8
     for (int step = 0; step < 8; ++step) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) {
-        const int64_t lane = (kFirst + v) * L::kLanes;
-        const uint8_t* codes = at + (step * kPanelRows + lane) * 4;
-        if (lane % 16 == 0) {
-          __builtin_prefetch(codes + kFarBytes, 0, 2);  // into the second-level cache
-          __builtin_prefetch(codes + kNearBytes);
+      for (int first = 0; first < V; first += kAtOnce) {
+        typename L::Pair pairs[kAtOnce][2];
+#pragma GCC unroll 8
+        for (int i = 0; i < kAtOnce; ++i) {
+          const int64_t lane = (kFirst + first + i) * L::kLanes;
+          const uint8_t* codes = at + (step * kPanelRows + lane) * 4;
+          if (lane % 16 == 0) {
+            __builtin_prefetch(codes + kFarBytes, 0, 2);  // into the second-level cache
+            __builtin_prefetch(codes + kNearBytes);
+          }
+          L::template fp8_pairs<kRows>(L::load_words(codes), scales[2 * lane / kPanelRows],
+                                       pairs[i]);
         }
-        typename L::Pair pairs[2];
-        L::template fp8_pairs<kRows>(L::load_words(codes), scales[2 * lane / kPanelRows], pairs);
-        use(step * 2, v, pairs[0]);
-        use(step * 2 + 1, v, pairs[1]);
+#pragma GCC unroll 8
+        for (int t = 0; t < 2; ++t) {
+#pragma GCC unroll 8
+          for (int i = 0; i < kAtOnce; ++i) use(step * 2 + t, first + i, pairs[i][t]);
+        }
       }
     }
   }

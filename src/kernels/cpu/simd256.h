@@ -105,10 +105,8 @@ struct Simd256 {
     const Word upper = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(upper_half), nibbles);
     const Word lower = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(lower_half), nibbles);
     const Word upper_byte = _mm256_set1_epi16(static_cast<int16_t>(0xFF00));
-    const Word even_words =
-        _mm256_or_si256(_mm256_slli_epi16(upper, 8), _mm256_andnot_si256(upper_byte, lower));
-    const Word odd_words =
-        _mm256_or_si256(_mm256_and_si256(upper, upper_byte), _mm256_srli_epi16(lower, 8));
+    const Word even_words = _mm256_blendv_epi8(lower, _mm256_slli_epi16(upper, 8), upper_byte);
+    const Word odd_words = _mm256_blendv_epi8(_mm256_srli_epi16(lower, 8), upper, upper_byte);
     even = _mm256_subs_epu16(even_words, scales);
     odd = _mm256_subs_epu16(odd_words, scales);
   }
@@ -119,16 +117,20 @@ struct Simd256 {
     fp4_of_nibbles(_mm256_and_si256(_mm256_srli_epi16(codes, 4), nibble), scales, pairs[1],
                    pairs[3]);
   }
-  /// 4 columns of 8 rows, times 2^-8.
+  /// 4 columns of 8 rows, times 2^-8. The upper halves go through memory, which costs nothing: what
+  /// would move them between lanes converts meanwhile.
   STOKER_INLINE void fp8(Word codes, Float (&columns)[4]) {
     const Word mask = _mm256_set1_epi16(static_cast<int16_t>(0xBF80));
     const Word words = _mm256_permute4x64_epi64(codes, 0xD8);  // 0, 2, 1, 3
     const Word odd = _mm256_and_si256(_mm256_srai_epi16(words, 1), mask);
     const Word even = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(words, 8), 1), mask);
+    Word stored[2] = {even, odd};
+    asm("" : "+m"(stored));  // or the compiler moves them after all
+    const auto* const halves = reinterpret_cast<const __m128i*>(stored);
     columns[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(even));
     columns[1] = _mm256_cvtph_ps(_mm256_castsi256_si128(odd));
-    columns[2] = _mm256_cvtph_ps(_mm256_extracti128_si256(even, 1));
-    columns[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
+    columns[2] = _mm256_cvtph_ps(halves[1]);
+    columns[3] = _mm256_cvtph_ps(halves[3]);
   }
   STOKER_INLINE void e4m3(const uint8_t* codes, Float& even, Float& odd) {
     const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
