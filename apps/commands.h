@@ -1,10 +1,31 @@
-// The commands of the program. Each takes its own arguments and returns the exit code of the
-// process.
+// The commands of the program, and how one of several is picked. Each takes its own arguments and
+// returns the exit code of the process.
 #pragma once
+
+#include <span>
+#include <string>
 
 #include "options.h"
 
 namespace stoker {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments&);
+};
+
+/// What the first argument picks from.
+struct CommandMenu {
+  const char* kind;   ///< what one is called in an error, "command"
+  std::string usage;  ///< the help before the list
+  std::span<const Command> commands;
+  std::string rest;  ///< the help behind it
+};
+
+/// Runs what the first argument names with those behind it, or prints the help: to stdout for
+/// --help, else to stderr with exit code 2.
+int run_chosen(const CommandMenu& menu, const Arguments& arguments);
 
 int pack_command(const Arguments& arguments);
 int inspect_command(const Arguments& arguments);

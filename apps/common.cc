@@ -124,6 +124,14 @@ void add_speculation_option(OptionParser& parser, SpeculationOptions* options) {
       "or as said, e.g. '{\"method\":\"dspark\",\"num_speculative_tokens\":5}' [auto]");
 }
 
+void add_replay_option(OptionParser& parser, BoundedReplay* replay) {
+  parser.choice(
+      "--bounded-replay", {"off", "exact", "compact"},
+      [replay](size_t mode) { *replay = static_cast<BoundedReplay>(mode); },
+      "Which rows of a prompt run the layers after the last KV source; exact has the bits "
+      "of off, compact is faster and has others [exact]");
+}
+
 void add_memory_options(OptionParser& parser, EngineOptions* options) {
   parser.option("--max-num-seqs", "N", &options->max_num_seqs,
                 "Requests that run at the same time; others wait [256]");
@@ -136,11 +144,7 @@ void add_memory_options(OptionParser& parser, EngineOptions* options) {
                "Of it, for places where a cached prefix can be taken up [an eighth]");
   parser.off_flag("--no-enable-prefix-caching", &options->prefix_caching,
                   "Compute every prompt in full");
-  parser.choice(
-      "--bounded-replay", {"off", "exact", "compact"},
-      [options](size_t mode) { options->bounded_replay = static_cast<BoundedReplay>(mode); },
-      "Which rows of a prompt run the layers after the last KV source; exact has the bits "
-      "of off, compact is faster and has others [exact]");
+  add_replay_option(parser, &options->bounded_replay);
 }
 
 void add_engine_options(OptionParser& parser, EngineOptions* options) {

@@ -55,6 +55,9 @@ void add_engine_options(OptionParser& parser, EngineOptions* options);
 
 void add_speculation_option(OptionParser& parser, SpeculationOptions* options);
 
+/// --bounded-replay.
+void add_replay_option(OptionParser& parser, BoundedReplay* replay);
+
 /// How much memory the state of requests has, and how it is spent.
 void add_memory_options(OptionParser& parser, EngineOptions* options);
 

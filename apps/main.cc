@@ -13,12 +13,6 @@
 namespace stoker {
 namespace {
 
-struct Command {
-  const char* name;
-  const char* summary;
-  int (*run)(const Arguments&);
-};
-
 constexpr Command kCommands[] = {
     {"serve", "answer over HTTP", serve_command},
     {"up", "the same, back from a snapshot in about a second", up_command},
@@ -37,40 +31,22 @@ constexpr Command kCommands[] = {
     {"trace", "write down what the model computes, for comparison", trace_command},
 };
 
-void print_help(std::FILE* out) {
-  std::fputs(
-      "Usage: stoker COMMAND [MODEL] [OPTIONS]\n\nRuns DeepSeek-V4.1 checkpoints. MODEL is a "
-      "checkpoint "
-      "directory, or the name demo.\n\nCommands:\n",
-      out);
-  for (const Command& command : kCommands)
-    std::fprintf(out, "  %-10s %s\n", command.name, command.summary);
-  std::fputs(
-      "\n  --version  print the version\n  --help     print this; stoker COMMAND --help tells "
-      "more\n\n"
-      "Examples:\n"
-      "  stoker generate demo --user 'What is the capital of France?'\n"
-      "  stoker serve demo\n",
-      out);
-}
+constexpr const char* kUsage =
+    "Usage: stoker COMMAND [MODEL] [OPTIONS]\n\nRuns DeepSeek-V4.1 checkpoints. MODEL is a "
+    "checkpoint directory, or the name demo.\n\nCommands:\n";
+constexpr const char* kRest =
+    "\n  --version  print the version\n  --help     print this; stoker COMMAND --help tells "
+    "more\n\n"
+    "Examples:\n"
+    "  stoker generate demo --user 'What is the capital of France?'\n"
+    "  stoker serve demo\n";
 
 int run(const Arguments& arguments) {
-  const std::string first = arguments.empty() ? "" : arguments.front();
-  if (first == "--help") {
-    print_help(stdout);
-    return 0;
-  }
-  if (first == "--version") {
+  if (!arguments.empty() && arguments.front() == "--version") {
     std::printf("stoker %s\n", version());
     return 0;
   }
-  for (const Command& command : kCommands) {
-    if (first == command.name) return command.run({arguments.begin() + 1, arguments.end()});
-  }
-  if (!arguments.empty())
-    std::fprintf(stderr, "stoker: expected a command, found '%s'\n\n", first.c_str());
-  print_help(stderr);
-  return error_code_info(ErrorCode::kInvalidArgument).exit_code;
+  return run_chosen({"command", kUsage, kCommands, kRest}, arguments);
 }
 
 int run_and_catch(const Arguments& arguments) {

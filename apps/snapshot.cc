@@ -39,10 +39,7 @@ void VerbOptions::declare_signature(OptionParser& parser) {
 }
 
 void VerbOptions::declare_replay(OptionParser& parser) {
-  parser.choice(
-      "--bounded-replay", {"off", "exact", "compact"},
-      [this](size_t mode) { how.engine.bounded_replay = static_cast<BoundedReplay>(mode); },
-      "As of the engine; compact has other bits [exact]");
+  add_replay_option(parser, &how.engine.bounded_replay);
 }
 
 namespace {
@@ -232,13 +229,7 @@ int probe_verb(const Arguments& arguments) {
   return code != 0 || is_met ? code : kNotHere;
 }
 
-struct Verb {
-  const char* name;
-  const char* summary;
-  int (*run)(const Arguments&);
-};
-
-constexpr Verb kVerbs[] = {
+constexpr Command kVerbs[] = {
     {"create", "keep a warm engine", create_verb},
     {"list", "what there is, and what fits here", list_verb},
     {"verify", "hold every byte against its digests", verify_verb},
@@ -254,30 +245,14 @@ constexpr Verb kVerbs[] = {
     {"probe", "could images of processes be tried here", probe_verb},
 };
 
-void print_verbs(std::FILE* out) {
-  std::fputs(
-      "Usage: stoker snapshot VERB [OPTIONS]\n\nWarm engines in a store, for `stoker up`.\n\n"
-      "Verbs:\n",
-      out);
-  for (const Verb& verb : kVerbs) std::fprintf(out, "  %-8s %s\n", verb.name, verb.summary);
-  std::fputs("\nstoker snapshot VERB --help tells more.\n", out);
-}
-
 }  // namespace
 
 int snapshot_command(const Arguments& arguments) {
-  const std::string first = arguments.empty() ? "" : arguments.front();
-  if (first == "--help") {
-    print_verbs(stdout);
-    return 0;
-  }
-  for (const Verb& verb : kVerbs) {
-    if (first == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
-  }
-  if (!arguments.empty())
-    std::fprintf(stderr, "stoker: expected a verb of snapshot, found '%s'\n\n", first.c_str());
-  print_verbs(stderr);
-  return error_code_info(ErrorCode::kInvalidArgument).exit_code;
+  return run_chosen({"verb of snapshot",
+                     "Usage: stoker snapshot VERB [OPTIONS]\n\nWarm engines in a store, for "
+                     "`stoker up`.\n\nVerbs:\n",
+                     kVerbs, "\nstoker snapshot VERB --help tells more.\n"},
+                    arguments);
 }
 
 }  // namespace stoker

@@ -179,6 +179,8 @@ class Comparison {
     const auto difference =
         sequences_.difference(model_, plan, threads, num_batches_ % sequences_.count(), batch);
     ++num_batches_;
+    std::fprintf(stderr, "%d: %s, %d threads, batch of %d\n", static_cast<int>(num_batches_),
+                 name.c_str(), threads, static_cast<int>(batch));
     if (!difference) return;
     ++num_differing_;
     std::printf("%s, %d threads, batch of %d: %s\n", name.c_str(), threads, static_cast<int>(batch),
@@ -232,6 +234,7 @@ Result<bool> run(const Options& options) {
   const PackedWeights packed = PackedWeights::make(checkpoint.weights(), pool, {});
   TRY_ASSIGN(const Model model, Model::create(config, packed.weights(), map));
   Sequences sequences(config, plain.state_shape(), std::ranges::max(options.batches));
+  std::fprintf(stderr, "kernels/ref, %d sequences\n", static_cast<int>(sequences.count()));
   sequences.keep(plain, kMostThreads);
   Comparison comparison(model, sequences);
   compare_all(options, comparison);
