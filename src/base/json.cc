@@ -1,10 +1,11 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "base/utf8.h"
@@ -66,7 +67,7 @@ class Builder {
     std::vector<Json> items;
     std::vector<Json::Member> members;
     size_t slot = 0;  // of an object: the member whose value comes next
-    std::unordered_map<std::string, size_t> index;
+    boost::unordered_flat_map<std::string, size_t, std::hash<std::string>> index;
   };
 
   static size_t find(Frame& frame, const std::string& name) {

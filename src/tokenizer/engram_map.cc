@@ -1,6 +1,7 @@
 // The Engram token map: which ids share a class. Declared in tokenizer.h; engram_text.h normalises.
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <functional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "base/utf8.h"
@@ -24,7 +25,7 @@ std::string class_key(const Tokenizer& tokenizer, int32_t id) {
 EngramMap engram_map(const Tokenizer& tokenizer) {
   EngramMap map;
   map.class_of.reserve(static_cast<size_t>(tokenizer.size()));
-  std::unordered_map<std::string, int32_t> classes;
+  boost::unordered_flat_map<std::string, int32_t, std::hash<std::string>> classes;
   for (int32_t id = 0; id < tokenizer.size(); ++id) {
     const auto entry = classes.emplace(class_key(tokenizer, id), map.num_classes);
     if (entry.second) ++map.num_classes;

@@ -88,7 +88,12 @@ std::u32string code_points(std::string_view text) {
   return out;
 }
 
+// ASCII, most of a vocabulary, is its own normal form.
 void append_without_marks(std::string_view part, std::u32string& out) {
+  if (std::ranges::none_of(part, [](char c) { return (c & 0x80) != 0; })) {
+    out.append(part.begin(), part.end());
+    return;
+  }
   for (const char32_t c : code_points(nfkc_then_nfd(part))) {
     if (!is_dropped_mark(c)) out.push_back(c);
   }

@@ -1,10 +1,11 @@
 #include "tokenizer/tokenizer_file.h"
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
+#include <functional>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/json.h"
@@ -34,6 +35,8 @@ Result<Json> parse_root(std::string_view text) {
   if (auto shape = check_tokenizer_shape(*root); !shape) return std::move(shape).error();
   return root;
 }
+
+using Ids = boost::unordered_flat_map<std::string_view, int64_t, std::hash<std::string_view>>;
 
 // Fills a TokenizerFile part by part; each part relies on those before it.
 class Reader {
@@ -106,7 +109,7 @@ class Reader {
     for (const AddedToken& token : file_.added) count += vocab_.contains(token.spelling) ? 0 : 1;
     file_.symbols.resize(count);
     for (const auto& [symbol, id] : model_.find("vocab")->members()) {
-      if (auto done = place_id(symbol, vocab_.at(symbol), "model.vocab"); !done) return done;
+      if (auto done = place_id(symbol, *id.as_int(), "model.vocab"); !done) return done;
     }
     for (const AddedToken& token : file_.added) {
       if (vocab_.contains(token.spelling)) continue;
@@ -117,20 +120,21 @@ class Reader {
   }
 
   Result<void> place_id(const std::string& symbol, int64_t id, const char* where) {
-    const std::string place = std::string(where) + " " + json_quote(symbol);
-    const Json found = Json::integer(id);
-    if (symbol.empty()) return corrupt(place, "a symbol that is not empty", &found);
-    if (id < 0 || id >= static_cast<int64_t>(file_.symbols.size())) {
-      return corrupt(place, "an id of 0 .. " + std::to_string(file_.symbols.size() - 1), &found);
-    }
+    const auto wrong = [&](const std::string& expected) {
+      const Json found = Json::integer(id);
+      return corrupt(std::string(where) + " " + json_quote(symbol), expected, &found);
+    };
+    if (symbol.empty()) return wrong("a symbol that is not empty");
+    if (id < 0 || id >= static_cast<int64_t>(file_.symbols.size()))
+      return wrong("an id of 0 .. " + std::to_string(file_.symbols.size() - 1));
     std::string& slot = file_.symbols[static_cast<size_t>(id)];
-    if (!slot.empty())
-      return corrupt(place, "an id that " + json_quote(slot) + " does not have", &found);
+    if (!slot.empty()) return wrong("an id that " + json_quote(slot) + " does not have");
     slot = symbol;
     return {};
   }
 
   Result<void> spell_ids() {
+    file_.bytes.reserve(file_.symbols.size());
     for (const std::string& symbol : file_.symbols) {
       auto bytes = bytes_of_symbols(symbol);
       if (!bytes && !added_.contains(symbol)) {
@@ -152,7 +156,9 @@ class Reader {
   Result<void> read_merges() {
     const Json& merges = *model_.find("merges");
     if (!merges.is_array()) return corrupt("model.merges", "an array", &merges);
-    std::unordered_set<uint64_t> seen;
+    boost::unordered_flat_set<uint64_t> seen(merges.items().size());
+    file_.merges.reserve(merges.items().size());
+    std::string made;
     for (size_t i = 0; i < merges.items().size(); ++i) {
       const Json& item = merges.items()[i];
       const auto pair = split_merge(item);
@@ -161,7 +167,7 @@ class Reader {
                        &item);
       const auto left = vocab_.find(pair->first);
       const auto right = vocab_.find(pair->second);
-      const auto result = vocab_.find(std::string(pair->first).append(pair->second));
+      const auto result = vocab_.find(made.assign(pair->first).append(pair->second));
       if (left == vocab_.end() || right == vocab_.end() || result == vocab_.end()) {
         return corrupt(item_place("model.merges", i),
                        "two symbols of the vocabulary that make a third", &item);
@@ -195,9 +201,8 @@ class Reader {
 
   const Json& root_;
   const Json& model_;
-  std::unordered_map<std::string_view, int64_t>
-      vocab_;  // as the file has them, borrowed from root_
-  std::unordered_map<std::string_view, int64_t> added_;
+  Ids vocab_;  // as the file has them, borrowed from root_
+  Ids added_;
   TokenizerFile file_;
 };
 
