@@ -38,10 +38,6 @@ void VerbOptions::declare_signature(OptionParser& parser) {
                 "the SHA-256 of the manifest");
 }
 
-void VerbOptions::declare_replay(OptionParser& parser) {
-  add_replay_option(parser, &how.engine.bounded_replay);
-}
-
 namespace {
 
 /// Exit code where nothing fits, or images of processes cannot be tried.
@@ -96,7 +92,7 @@ int list_verb(const Arguments& arguments) {
   parser.flag("--json", &json, "A line of JSON for each");
   options.declare_signature(parser);
   options.declare(parser);
-  options.declare_replay(parser);
+  add_replay_option(parser, &options.how.engine.bounded_replay);
   if (const auto code = parser.parse(arguments)) return *code;
   const auto found = list_snapshots(name.value_or(""), options.how);
   if (!found) return report_snapshot(found.error());
@@ -132,7 +128,7 @@ int canary_verb(const Arguments& arguments) {
   options.how.engine.weights.verify = Verify::kFull;
   options.declare_signature(parser);
   options.declare(parser);
-  options.declare_replay(parser);
+  add_replay_option(parser, &options.how.engine.bounded_replay);
   if (const auto code = parser.parse(arguments)) return *code;
   const auto up = bring_up(id, options.how);
   if (!up) return report_snapshot(up.error());

@@ -109,7 +109,7 @@ int create_verb(const Arguments& arguments) {
                 "Sign it with this Ed25519 private key, with the SHA-256 of all that it holds");
   declare_from(parser, &from);
   options.declare(parser);
-  options.declare_replay(parser);
+  add_replay_option(parser, &options.how.engine.bounded_replay);
   if (const auto code = parser.parse(arguments)) return *code;
   if (const std::string problem = problem_of(model, from, options.how); !problem.empty())
     return parser.refuse(problem);

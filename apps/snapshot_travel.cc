@@ -154,7 +154,7 @@ int pull_verb(const Arguments& arguments) {
   parser.positional("SOURCE", &source, "a folder, http://... or https://...");
   options.declare(parser);
   options.declare_signature(parser);
-  options.declare_replay(parser);
+  add_replay_option(parser, &options.how.engine.bounded_replay);
   if (const auto code = parser.parse(arguments)) return *code;
   const auto done = pull_snapshot(name, source, options.how);
   if (!done) return report_snapshot(done.error());

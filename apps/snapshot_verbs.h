@@ -21,7 +21,6 @@ class VerbOptions {
   VerbOptions();
 
   void declare(OptionParser& parser);
-  void declare_replay(OptionParser& parser);
   void declare_signature(OptionParser& parser);
 
   SnapshotOptions how;

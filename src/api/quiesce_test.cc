@@ -62,13 +62,19 @@ ErrorCode submit_code(Engine& engine) {
   return stream ? ErrorCode::kInternal : stream.error().code;
 }
 
-// What of a folder this process has mapped or open.
-std::vector<std::string> held_of(const fs::path& folder) {
-  std::vector<std::string> held;
+// The mappings of this process whose line has a text.
+std::vector<std::string> mappings_of(const std::string& text) {
+  std::vector<std::string> found;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find(folder.string()) != std::string::npos) held.push_back(line);
+    if (line.find(text) != std::string::npos) found.push_back(line);
   }
+  return found;
+}
+
+// What of a folder this process has mapped or open.
+std::vector<std::string> held_of(const fs::path& folder) {
+  std::vector<std::string> held = mappings_of(folder.string());
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     const fs::path target = fs::read_symlink(entry.path(), gone);
@@ -126,13 +132,8 @@ TEST_F(QuiesceTest, NothingIsHeldAndTheBitsAreTheSame) {
   EXPECT_EQ(snapshot_exit_code(remove_snapshot(up.snapshot.id, how()).error()), 7);  // it is used
 }
 
-// The mappings of sealed memory in this process.
-size_t num_sealed_mappings() {
-  std::ifstream maps("/proc/self/maps");
-  size_t num_mappings = 0;
-  for (std::string line; std::getline(maps, line);)
-    num_mappings += line.find("memfd:") != std::string::npos;
-  return num_mappings;
+std::vector<std::string> sealed_mappings() {
+  return mappings_of("memfd:");
 }
 
 TEST_F(QuiesceTest, OfAPinnersSealedCopyNothingIsHeldEither) {
@@ -146,12 +147,12 @@ TEST_F(QuiesceTest, OfAPinnersSealedCopyNothingIsHeldEither) {
   const auto up = bring_up(made->id, how());
   ASSERT_TRUE(up) << up.error().message;
   const TwoAnswers before = two_answers(*up->engine);
-  EXPECT_EQ(num_sealed_mappings(), 2U);
+  EXPECT_EQ(sealed_mappings().size(), 2U);
   ASSERT_TRUE(up->engine->quiesce(0ms));
-  EXPECT_EQ(num_sealed_mappings(), 0U);
+  EXPECT_EQ(sealed_mappings().size(), 0U);
   auto resumed = up->engine->resume(from());  // of the files: what a pinner verified is not enough
   ASSERT_TRUE(resumed) << resumed.error().message;
-  EXPECT_EQ(num_sealed_mappings(), 0U);
+  EXPECT_EQ(sealed_mappings().size(), 0U);
   EXPECT_EQ(two_answers(*up->engine), before);
   EXPECT_EQ(pinner.end(SIGTERM), 0);
 }
